@@ -14,8 +14,18 @@
 
 int vb_cancellation_enter(void);
 void vb_cancellation_leave(int *scope);
-/* Within scopes: as the program has it, and back. */
-void vb_cancellation_allow(void);
-void vb_cancellation_forbid(void);
+/* Around a wait in which the thread may be cancelled: out of all scopes, and back. Outside of scopes these do nothing. A program that
+ * leaves the wait by longjmp, from a signal handler, has left the scopes with it. */
+unsigned vb_cancellation_allow(void);
+void vb_cancellation_forbid(unsigned depth);
+/* Around a system call that the C library does not know as one at which a thread is cancelled. Who leaves it by longjmp is
+ * asynchronously cancellable until the next scope is entered. */
+void vb_cancellation_begin_call(void);
+void vb_cancellation_end_call(void);
+/* What the thread has to give back if it does not come back from the wait that follows: it is done when the thread ends. Not
+ * pthread_cleanup_push: a longjmp out of the wait would leave its list pointing into a stack that is gone. `argument` is not on the
+ * stack. Waits may nest: a signal handler's call in ours. Returns what the end of the wait is told. */
+unsigned vb_cancellation_owe(void (*settle)(void *argument), void *argument);
+void vb_cancellation_settled(unsigned owed);
 
 #endif

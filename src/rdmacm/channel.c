@@ -188,25 +188,27 @@ static void give_up_waiting(void *argument)
 
 	__atomic_sub_fetch(&channel->sleepers, 1, __ATOMIC_RELAXED);
 	tell_change(channel);
+	leave(channel);
 }
 
 /* Since the sequence was `seen`; `most`: 0 is for ever. 0 or -EINTR. Caller holds no lock: the thread may be cancelled. */
 static int wait_for_change(struct vb_rdmacm_channel *channel, uint32_t seen, vb_time most)
 {
 	const struct timespec timeout = {.tv_sec = most / VB_SECONDS(1), .tv_nsec = most % VB_SECONDS(1)};
-	int error, before;
+	unsigned scopes, owed;
+	int error;
 	long result;
 
 	__atomic_add_fetch(&channel->sleepers, 1, __ATOMIC_SEQ_CST);
-	pthread_cleanup_push(give_up_waiting, channel);
-	vb_cancellation_allow();
+	owed = vb_cancellation_owe(give_up_waiting, channel);
+	scopes = vb_cancellation_allow();
 	/* A system call that is not the C library's ends for no other reason. */
-	(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+	vb_cancellation_begin_call();
 	result = syscall(SYS_futex, &channel->sequence, FUTEX_WAIT_PRIVATE, seen, most > 0 ? &timeout : NULL, NULL, 0);
 	error = errno;
-	(void)pthread_setcanceltype(before, &before);
-	vb_cancellation_forbid();
-	pthread_cleanup_pop(0);
+	vb_cancellation_end_call();
+	vb_cancellation_forbid(scopes);
+	vb_cancellation_settled(owed);
 	__atomic_sub_fetch(&channel->sleepers, 1, __ATOMIC_RELAXED);
 	return result != 0 && error == EINTR ? -EINTR : 0;
 }
@@ -254,9 +256,8 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 	vb_mutex_lock(&channel->lock);
 	channel->inside++;
 	vb_mutex_unlock(&channel->lock);
-	pthread_cleanup_push(leave, channel);
 	error = take(channel, event);
-	pthread_cleanup_pop(1);
+	leave(channel);
 	return error;
 }
 

@@ -10,6 +10,7 @@
 
 #include <infiniband/umad.h>
 
+#include "io/cancellation.h"
 #include "io/daemon_client.h"
 #include "umad/ports.h"
 #include "wire/device_kind.h"
@@ -49,6 +50,7 @@ static bool take_device(void *context, const struct vb_daemon_message *message, 
 
 int vb_umad_devices(struct vb_umad_device *devices)
 {
+	VB_UNCANCELLED;
 	struct listing listing = {.devices = devices};
 	struct vb_daemon_message message;
 	struct vb_daemon_client client;

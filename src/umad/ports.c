@@ -2,7 +2,7 @@
  *
  * An open port is two connections to verbenad: one by which agents are registered, and the socket of MADs
  * (wire/umad.h), whose descriptor is the port's number. Programs poll it, and threads are cancelled while they wait
- * at it (opensm does so): no lock is held there.
+ * at it (opensm does so): no lock is held there. They are cancelled nowhere else.
  */
 #include "umad/ports.h"
 
@@ -17,6 +17,7 @@
 #include <infiniband/umad.h>
 
 #include "base/mutex.h"
+#include "io/cancellation.h"
 #include "io/daemon_client.h"
 #include "io/descriptor.h"
 #include "io/unix_socket.h"
@@ -67,6 +68,7 @@ static bool take_answer(void *context, const struct vb_daemon_message *message, 
 
 int umad_open_port(const char *ca_name, int portnum)
 {
+	VB_UNCANCELLED;
 	struct vb_umad_device device;
 	struct vb_daemon_message message;
 	struct answer answer = {.fd = -EIO};
@@ -104,6 +106,7 @@ int umad_open_port(const char *ca_name, int portnum)
 
 int umad_close_port(int portid)
 {
+	VB_UNCANCELLED;
 	struct port **at, *found;
 
 	vb_mutex_lock(&ports_lock);
@@ -162,6 +165,7 @@ static void copy_methods(struct vb_daemon_register_agent *wanted, const long *ma
 
 int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version, long method_mask[16 / sizeof(long)])
 {
+	VB_UNCANCELLED;
 	struct vb_daemon_register_agent wanted = {
 		.mgmt_class = (uint8_t)mgmt_class,
 		.class_version = (uint8_t)mgmt_version,
@@ -178,6 +182,7 @@ int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_ver
 
 int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t oui[3], long method_mask[16 / sizeof(long)])
 {
+	VB_UNCANCELLED;
 	struct vb_daemon_register_agent wanted = {
 		.mgmt_class = (uint8_t)mgmt_class,
 		.class_version = 1,
@@ -197,6 +202,7 @@ int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t 
 /* A positive errno, unlike the others. */
 int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *agent_id)
 {
+	VB_UNCANCELLED;
 	struct vb_daemon_register_agent wanted;
 	int error;
 
@@ -220,6 +226,7 @@ int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *agent_id)
 
 int umad_unregister(int portid, int agentid)
 {
+	VB_UNCANCELLED;
 	struct vb_daemon_message message;
 	struct answer answer = {.fd = -1};
 
@@ -234,6 +241,7 @@ int umad_unregister(int portid, int agentid)
 
 int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
 {
+	VB_UNCANCELLED;
 	struct ib_user_mad *mad = umad;
 	size_t bytes = sizeof(*mad) + (size_t)(length < 0 ? 0 : length);
 	int error, memory;
@@ -301,6 +309,7 @@ static ssize_t look(int fd, struct ib_user_mad *mad, size_t room, bool wait)
 /* Take the message that was looked at. 0 or -errno. */
 static int take(int fd, struct ib_user_mad *mad, size_t room)
 {
+	VB_UNCANCELLED;
 	unsigned count;
 	int memory, error = 0;
 	void *bytes;

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/export.h"
 #include "rdmacm/rsocket/datagram.h"
 #include "rdmacm/rsocket/iov.h"
@@ -15,6 +16,7 @@
 #include "rdmacm/rsocket/poll.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/stream.h"
+#include "rdmacm/rsocket/wait.h"
 
 static ssize_t result_of(ssize_t result)
 {
@@ -27,12 +29,14 @@ static ssize_t result_of(ssize_t result)
 /* The end of a call that began with vb_rsocket_enter. */
 static ssize_t leave_with(struct vb_rsocket *rs, ssize_t result)
 {
+	vb_rsocket_may_end(NULL);
 	vb_rsocket_leave(rs);
 	return result_of(result);
 }
 
 VB_EXPORT int rsocket(int domain, int type, int protocol)
 {
+	VB_UNCANCELLED;
 	int flags = type & (SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	type &= ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -47,6 +51,7 @@ VB_EXPORT int rsocket(int domain, int type, int protocol)
 
 VB_EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -57,6 +62,7 @@ VB_EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 VB_EXPORT int rlisten(int socket, int backlog)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -66,10 +72,12 @@ VB_EXPORT int rlisten(int socket, int backlog)
 
 VB_EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
 		return (int)result_of(-EBADF);
+	vb_rsocket_may_end(rs);
 	return (int)leave_with(rs, rs->stream != NULL ? vb_rstream_connect(rs, addr, addrlen) :
 							vb_rdatagram_connect(rs, addr, addrlen));
 }
@@ -92,6 +100,7 @@ static void give_address(const struct vb_rsocket *rs, const struct sockaddr *add
 
 VB_EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket), *child;
 	int fd, error;
 
@@ -99,7 +108,9 @@ VB_EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		return (int)result_of(-EBADF);
 	if (rs->stream == NULL)
 		return (int)leave_with(rs, -EOPNOTSUPP);
+	vb_rsocket_may_end(rs);
 	child = vb_rstream_accept(rs, &fd);
+	vb_rsocket_may_end(NULL);
 	vb_rsocket_leave(rs);
 	if (child == NULL)
 		return (int)result_of(fd);
@@ -117,6 +128,7 @@ VB_EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 
 VB_EXPORT int rshutdown(int socket, int how)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -126,6 +138,7 @@ VB_EXPORT int rshutdown(int socket, int how)
 
 VB_EXPORT int rclose(int socket)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_get(socket);
 
 	if (rs != NULL && rs->stream != NULL)
@@ -148,11 +161,15 @@ static ssize_t send_buffers(int socket, const struct iovec *iov, size_t count, i
 
 	if (rs == NULL)
 		return result_of(-EBADF);
+	vb_rsocket_may_end(rs);
 	error = vb_iov_cursor_init(&from, iov, count);
 	if (error != 0)
 		return leave_with(rs, error);
-	if (rs->stream == NULL)
+	if (rs->stream == NULL) {
+		VB_UNCANCELLED;
+
 		return leave_with(rs, vb_rdatagram_send(rs, &from, flags, to, length));
+	}
 	return leave_with(rs, to != NULL ? -EISCONN : vb_rstream_send(rs, &from, flags));
 }
 
@@ -167,6 +184,7 @@ static ssize_t receive_buffers(int socket, const struct iovec *iov, size_t count
 
 	if (rs == NULL)
 		return result_of(-EBADF);
+	vb_rsocket_may_end(rs);
 	result = vb_iov_cursor_init(&to, iov, count);
 	if (result != 0)
 		return leave_with(rs, result);
@@ -176,6 +194,9 @@ static ssize_t receive_buffers(int socket, const struct iovec *iov, size_t count
 			*source_length = 0;      /* recvfrom(2) on a connected stream names no sender */
 		return leave_with(rs, result);
 	}
+
+	VB_UNCANCELLED;
+
 	from.any.sa_family = AF_UNSPEC;
 	full = 0;
 	result = vb_rdatagram_receive(rs, &to, flags, &from, &full);
@@ -267,6 +288,7 @@ VB_EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *excep
 
 VB_EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 	int result = 0;
 
@@ -283,6 +305,7 @@ VB_EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen
 
 VB_EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 	union vb_rsocket_address unbound;
 	const struct sockaddr *local;
@@ -306,6 +329,7 @@ VB_EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen
 
 VB_EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -315,6 +339,7 @@ VB_EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval
 
 VB_EXPORT int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -324,6 +349,7 @@ VB_EXPORT int rgetsockopt(int socket, int level, int optname, void *optval, sock
 
 VB_EXPORT int rfcntl(int socket, int cmd, ...)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 	int argument = 0;
 	va_list arguments;
@@ -340,6 +366,7 @@ VB_EXPORT int rfcntl(int socket, int cmd, ...)
 
 VB_EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -351,6 +378,7 @@ VB_EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, o
 
 VB_EXPORT int riounmap(int socket, void *buf, size_t len)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)
@@ -360,6 +388,7 @@ VB_EXPORT int riounmap(int socket, void *buf, size_t len)
 
 VB_EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
 	if (rs == NULL)

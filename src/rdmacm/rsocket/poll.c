@@ -8,9 +8,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/time.h"
+#include "io/cancellation.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/wait.h"
@@ -24,6 +27,7 @@ struct polling {
 	struct pollfd *kernel;           /* what the kernel is asked: the same order, and our eventfd at the end */
 	bool has_ordinary, has_rsockets;
 	int wake_fd;
+	struct pollfd *own_fds;          /* of rselect */
 	struct vb_rsocket *few_polled[FEW];
 	struct pollfd few_kernel[FEW + 1];
 };
@@ -64,8 +68,31 @@ static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 	return 0;
 }
 
-static void end(struct polling *polling)
+/* What this thread polls. Not on its stack, which is gone when a thread that was cancelled gives it back. A call in a signal handler, or
+ * after one has left a call by longjmp, has another. */
+static _Thread_local struct polling own;
+static _Thread_local bool own_is_used;
+
+static struct polling *claim(void)
 {
+	if (own_is_used)
+		return malloc(sizeof(struct polling));
+	own_is_used = true;
+	return &own;
+}
+
+static void unclaim(struct polling *polling)
+{
+	if (polling == &own)
+		own_is_used = false;
+	else
+		free(polling);
+}
+
+static void end(void *argument)
+{
+	struct polling *polling = argument;
+
 	if (polling->wake_fd >= 0)
 		vb_rsocket_unwatch_all();
 	for (nfds_t i = 0; i < polling->count; i++) {
@@ -78,6 +105,8 @@ static void end(struct polling *polling)
 		free(polling->polled);
 	if (polling->kernel != polling->few_kernel)
 		free(polling->kernel);
+	free(polling->own_fds);
+	unclaim(polling);
 }
 
 /* Ask one rsocket; before a sleep also prepare it for that. */
@@ -88,8 +117,11 @@ static short ask(struct polling *polling, nfds_t i, bool before_sleep)
 
 	vb_mutex_lock(&rs->lock);
 	if (!rs->closed) {
-		if (polling->kernel[i].revents != 0)
+		if (polling->kernel[i].revents != 0) {
+			VB_UNCANCELLED;
+
 			rs->kind->collect(rs);
+		}
 		polling->kernel[i].revents = 0;
 		if (before_sleep)
 			rs->kind->arm(rs);
@@ -125,7 +157,8 @@ static int poll_ordinary(struct polling *polling)
 
 	if (!polling->has_ordinary)
 		return 0;
-	return ppoll(polling->kernel, polling->count, &at_once, NULL) < 0 ? -errno : 0;
+	/* No point at which the thread is cancelled: that is where it sleeps. */
+	return syscall(SYS_ppoll, polling->kernel, polling->count, &at_once, NULL, 0) < 0 ? -errno : 0;
 }
 
 /* Without sleeping, for as long as it is worth it. */
@@ -164,10 +197,15 @@ static int sleep_once(struct polling *polling, vb_time now, vb_time deadline)
 	vb_time most = interval == VB_RSOCKET_NO_INTERVAL ? VB_TIME_NEVER : VB_MILLISECONDS(interval);
 	vb_time left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
 	struct timespec timeout;
+	unsigned owed;
+	int result;
 
 	left = vb_time_earlier(left, most);
 	timeout = (struct timespec){.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
-	if (ppoll(polling->kernel, polling->count + 1, left == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0)
+	owed = vb_cancellation_owe(end, polling);
+	result = ppoll(polling->kernel, polling->count + 1, left == VB_TIME_NEVER ? NULL : &timeout, NULL);
+	vb_cancellation_settled(owed);
+	if (result < 0)
 		return -errno;
 	if (polling->kernel[polling->count].revents != 0)
 		vb_rsocket_wake_clear(polling->wake_fd);
@@ -194,17 +232,28 @@ static int poll_until(struct polling *polling, vb_time deadline)
 	return result;
 }
 
+/* own_fds: to be freed by a thread that does not come back; or NULL. */
+static int poll_for(struct pollfd *fds, nfds_t count, int timeout_milliseconds, struct pollfd *own_fds)
+{
+	struct polling *polling = claim();
+	int result = polling != NULL ? begin(polling, fds, count) : -ENOMEM;
+
+	if (result != 0) {
+		if (polling != NULL)
+			unclaim(polling);
+		return result;
+	}
+	polling->own_fds = own_fds;
+	result = poll_until(polling, timeout_milliseconds < 0 ? VB_TIME_NEVER :
+				     vb_rsocket_now() + VB_MILLISECONDS(timeout_milliseconds));
+	polling->own_fds = NULL;
+	end(polling);
+	return result;
+}
+
 int vb_rsocket_poll(struct pollfd *fds, nfds_t count, int timeout_milliseconds)
 {
-	struct polling polling;
-	int result = begin(&polling, fds, count);
-
-	if (result != 0)
-		return result;
-	result = poll_until(&polling, timeout_milliseconds < 0 ? VB_TIME_NEVER :
-				      vb_rsocket_now() + VB_MILLISECONDS(timeout_milliseconds));
-	end(&polling);
-	return result;
+	return poll_for(fds, count, timeout_milliseconds, NULL);
 }
 
 static bool is_set(int fd, const fd_set *set)
@@ -276,7 +325,7 @@ int vb_rsocket_select(int count, fd_set *readable, fd_set *writable, fd_set *exc
 		milliseconds = timeout->tv_sec > 1000000 ? 1000000000 :
 			       (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
 	used = fill_poll_list(fds, count, readable, writable, exceptional);
-	result = vb_rsocket_poll(fds, used, milliseconds);
+	result = poll_for(fds, used, milliseconds, fds);
 	if (result >= 0)
 		result = report_all(fds, used, readable, writable, exceptional);
 	free(fds);

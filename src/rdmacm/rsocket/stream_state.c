@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
@@ -72,6 +73,9 @@ int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience)
 
 	if (!vb_rstream_is_opening(rs->stream))
 		return was_connected(rs->stream) ? 0 : -ENOTCONN;
+
+	VB_UNCANCELLED;
+
 	error = vb_rsocket_wait(rs, patience, vb_rstream_has_finished_opening);
 	if (error != 0)
 		return error;

@@ -15,7 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/cancellation.h"
 #include "io/event.h"
+#include "io/uncancelled.h"
 #include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
@@ -60,6 +62,9 @@ int vb_rsocket_wake_fd(void)
 
 	if (own.wake_fd >= 0 && own.pid == self)
 		return own.wake_fd;
+
+	VB_UNCANCELLED;
+
 	if (own.wake_fd >= 0)
 		close(own.wake_fd);
 	own.watches = NULL;              /* the parent's, if any */
@@ -77,7 +82,7 @@ void vb_rsocket_wake_clear(int wake_fd)
 {
 	uint64_t count;
 
-	(void)!read(wake_fd, &count, sizeof(count));
+	(void)!vb_call_read(wake_fd, &count, sizeof(count));
 }
 
 int vb_rsocket_watch(struct vb_rsocket *rs)
@@ -120,7 +125,7 @@ void vb_rsocket_wake(struct vb_rsocket *rs)
 		const struct watch *watch = vb_container_of(node, struct watch, node);
 
 		if (watch->wake_fd != own.wake_fd)
-			(void)!write(watch->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+			(void)!vb_call_write(watch->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 	}
 }
 
@@ -178,6 +183,42 @@ bool vb_rsocket_signals_restart_calls(void)
 	return true;
 }
 
+/* The rsocket of a call of this thread that may end while it sleeps, with the reference of that call. */
+static _Thread_local struct vb_rsocket *may_end;
+
+void vb_rsocket_may_end(struct vb_rsocket *rs)
+{
+	may_end = rs;
+}
+
+static void give_up_call(void *rs)
+{
+	vb_rsocket_unwatch_all();
+	vb_rsocket_put(rs);
+}
+
+/* As ppoll(2); the thread may be cancelled in the call of a program that may wait, and in no other. Caller holds no lock. */
+static int sleep_on(struct vb_rsocket *rs, struct pollfd *fds, nfds_t count, const struct timespec *timeout)
+{
+	int result, error;
+
+	if (may_end == rs) {
+		unsigned owed = vb_cancellation_owe(give_up_call, rs), scopes = vb_cancellation_allow();
+
+		result = ppoll(fds, count, timeout, NULL);
+		error = errno;
+		vb_cancellation_forbid(scopes);
+		vb_cancellation_settled(owed);
+	} else {
+		VB_UNCANCELLED;
+
+		result = ppoll(fds, count, timeout, NULL);
+		error = errno;
+	}
+	errno = error;
+	return result;
+}
+
 /* Caller holds rs->lock, and holds it again afterwards. 0, -EAGAIN or -EINTR. */
 static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadline) VB_NEEDS(rs->lock)
 {
@@ -193,14 +234,17 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 		return -EAGAIN;
 	vb_mutex_unlock(&rs->lock);
 	/* With a timeout they are never restarted (man 7 signal). */
-	if (ppoll(fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0 && errno == EINTR &&
+	if (sleep_on(rs, fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout) < 0 && errno == EINTR &&
 	    (deadline != VB_TIME_NEVER || !vb_rsocket_signals_restart_calls()))
 		result = -EINTR;
 	if (fds[0].revents != 0)
 		vb_rsocket_wake_clear(wake_fd);
 	vb_mutex_lock(&rs->lock);
-	if (!rs->closed && fds[1].revents != 0)
+	if (!rs->closed && fds[1].revents != 0) {
+		VB_UNCANCELLED;
+
 		rs->kind->collect(rs);
+	}
 	return result;
 }
 

@@ -31,6 +31,10 @@ void vb_rsocket_progress(struct vb_rsocket *rs);
  * meanwhile, and only the caller's reference keeps rs. Caller holds rs->lock. */
 int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs));
 
+/* The calling thread is in a call on rs, with a reference of its own, at which it may be cancelled while it sleeps: the reference is given
+ * back then. NULL: it is in none. In all other waits it is not cancelled. */
+void vb_rsocket_may_end(struct vb_rsocket *rs);
+
 vb_time vb_rsocket_now(void);
 
 /* The calling thread's. */

@@ -2,7 +2,8 @@
  *
  * Threads of programs that cancel them (pthread_cancel, pthreads(7)), or leave them behind. A thread that waits for an event is
  * cancelled, and another then has the next event. One that was told to end beforehand comes back from each call of librdmacm that takes
- * locks. And one that waits while another thread destroys the channel, as rping's does when rping ends, is not told of that.
+ * locks. One that waits while another thread destroys the channel, as rping's does when rping ends, is not told of that. And a wait may
+ * be left by a signal handler's longjmp.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,6 +145,73 @@ static void waits_on_when_its_channel_is_destroyed(void **state)
 	assert_ptr_equal(end_of(&waiter), PTHREAD_CANCELED);
 }
 
+/* ---- a wait that is left by a handler ---- */
+
+static sigjmp_buf away;
+
+static void leave_by_longjmp(int signal)
+{
+	(void)signal;
+	siglongjmp(away, 1);
+}
+
+struct jumper {
+	struct waiter waiter;
+	int state, type;
+	bool came_back;
+};
+
+static void *jump_and_go_on(void *argument)
+{
+	struct jumper *jumper = argument;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+
+	if (sigsetjmp(away, 1) == 0) {
+		(void)wait_for_event(&jumper->waiter);
+		return NULL;
+	}
+	channel = rdma_create_event_channel();
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &jumper->state);
+	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &jumper->type);
+	pthread_cancel(pthread_self());
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0 && rdma_destroy_id(id) == 0)
+		jumper->came_back = true;
+	rdma_destroy_event_channel(channel);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* From there on the thread is as cancellable as it was, another has the next event, and the channel can be destroyed. */
+static void a_wait_that_a_handler_leaves(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sigaction action = {.sa_handler = leave_by_longjmp};
+	struct jumper jumper = {.waiter.channel = channel};
+	struct waiter waiter;
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
+	assert_int_equal(sem_init(&jumper.waiter.ready, 0, 0), 0);
+	assert_int_equal(pthread_create(&jumper.waiter.thread, NULL, jump_and_go_on, &jumper), 0);
+	assert_int_equal(sem_wait(&jumper.waiter.ready), 0);
+	assert_true(eventually(sleeps(&jumper.waiter)));
+	assert_int_equal(pthread_kill(jumper.waiter.thread, SIGUSR2), 0);
+	assert_ptr_equal(end_of(&jumper.waiter), PTHREAD_CANCELED);
+	assert_true(jumper.came_back);
+	assert_int_equal(jumper.state, PTHREAD_CANCEL_ENABLE);
+	assert_int_equal(jumper.type, PTHREAD_CANCEL_DEFERRED);
+	start(&waiter, channel);
+	id = resolve(channel);
+	event = end_of(&waiter);
+	assert_non_null(event);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 #endif
 
 /* ---- a thread that was told to end ---- */
@@ -223,6 +291,7 @@ int main(void)
 		cmocka_unit_test(is_cancelled_while_it_waits),
 #ifndef __SANITIZE_THREAD__ /* which runs no handler while a system call waits that it does not know */
 		cmocka_unit_test(waits_on_when_its_channel_is_destroyed),
+		cmocka_unit_test(a_wait_that_a_handler_leaves),
 #endif
 #endif
 	};

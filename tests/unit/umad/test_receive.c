@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * umad_recv on a socket of ours in the place of verbenad's.
+ * umad_recv and umad_send on a socket of ours in the place of verbenad's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,10 +82,40 @@ static void a_wait_without_end_sleeps(void **state)
 	}
 }
 
+static void *take_when_told_to_end(void *ends)
+{
+	static struct message message;
+
+	pthread_cancel(pthread_self());
+	(void)umad_unregister(((int *)ends)[0], 1);
+	(void)umad_send(((int *)ends)[0], AGENT, &message, MAD, 0, 0);
+	(void)umad_close_port(-1);
+	/* AddressSanitizer takes the stack of a thread that is really cancelled for a wrong one. */
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &(int){0});
+	return ends;
+}
+
+/* What takes locks or has something in hand comes back. */
+static void who_was_told_to_end_comes_back(void **state)
+{
+	pthread_t thread;
+	void *result;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_when_told_to_end, ends), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, ends);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_without_end_sleeps),
+		cmocka_unit_test(who_was_told_to_end_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
