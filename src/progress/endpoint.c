@@ -49,6 +49,7 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 	close_if_open(&endpoint->page_fd);
 	close_if_open(&endpoint->claim_fd);
 	close_if_open(&endpoint->schedule.event_fd);
+	close_if_open(&endpoint->sockets);
 }
 
 static void abandon(struct vb_endpoint *endpoint)
@@ -247,7 +248,7 @@ static int create(struct vb_endpoint **out)
 	endpoint->allocation = allocation;
 	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
-	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = -1;
+	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = endpoint->sockets = -1;
 	vb_schedule_init(&endpoint->schedule);
 	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
 	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);

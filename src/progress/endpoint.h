@@ -143,6 +143,10 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint);
 void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass);
 /* A CQ was armed: its user will sleep, so the engine thread must serve at once. */
 void vb_endpoint_watch(struct vb_endpoint *endpoint);
+/* The calling thread is about to sleep (wire/sleeping_call.h). A descriptor that is readable when packets have come: the thread makes
+ * passes until it says that it has ended. It stays the endpoint's. -1: it is not to wait for packets itself. */
+int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint);
+void vb_endpoint_sleep_end(struct vb_endpoint *endpoint);
 /* Call vb_cq_expire(cq, ...) at `when`; NEVER: no more. Caller may hold cq->lock. */
 void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when);
 /* No call any more, and none is under way on return. Caller holds no lock. */

@@ -30,6 +30,7 @@
 #include "schedule/linger.h"
 #include "schedule/naps.h"
 #include "schedule/schedule.h"
+#include "schedule/waiter.h"
 #include "wire/daemon_message.h"
 #include "wire/device_kind.h"
 
@@ -69,6 +70,12 @@ struct vb_endpoint {
 	bool engine_runs, stopping;        /* atomic */
 	struct vb_naps naps;
 	struct vb_linger linger;
+	struct vb_waiter waiter;
+
+	/* Those that packets come by, for threads that wait for them (wire_sockets.c). */
+	int sockets;                       /* atomic; -1: not yet */
+	bool sockets_wanted;               /* atomic */
+	unsigned sockets_kept;             /* the engine thread's: how many are in it */
 
 	/* The connection to verbenad: the engine thread's once that runs. */
 	struct vb_daemon_client daemon;
@@ -129,6 +136,12 @@ void vb_endpoint_shape_links(struct vb_endpoint *endpoint);
 
 int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
+/* The calling thread has slept: that was no work, and what it saw before is of no account. */
+void vb_engine_slept(void);
+
+/* ---- wire_sockets.c; engine thread ---- */
+
+void vb_endpoint_keep_sockets(struct vb_endpoint *endpoint);
 
 /* ---- resources.c; engine thread ---- */
 

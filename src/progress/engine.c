@@ -10,6 +10,9 @@
  *
  * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until a
  * thread has found its queue empty many times since. With nothing to do there is no timeout at all.
+ *
+ * A thread that sleeps on the sockets itself (schedule/waiter.h) counts as one that spins; if there is nothing to do after a nap the
+ * engine thread sleeps as ever, and is woken by the next packet as that thread is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -169,22 +172,25 @@ void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 		(void)vb_spinner_seen(&endpoint->schedule.spinner, vb_clock_now());
 }
 
-void vb_endpoint_watch(struct vb_endpoint *endpoint)
+void vb_engine_slept(void)
 {
-	if (vb_spinner_watch(&endpoint->schedule.spinner, vb_clock_now()))
-		vb_schedule_kick(&endpoint->schedule);
-	if (endpoint->schedule.abandoned)
-		return;
-	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
-		if (link->driver->watched)
-			link->driver->watched(link);
+	vb_looks_waited(&looks);
+	poll_round = (struct vb_round){0};
 }
 
 /* ---- the thread ---- */
 
+/* One that sleeps on the sockets comes with each packet, unless others count on the engine thread. */
+static bool a_thread_attends(struct vb_endpoint *endpoint, vb_time now)
+{
+	return !__atomic_load_n(&endpoint->schedule.spinner.watched, __ATOMIC_SEQ_CST) && vb_waiter_attends(&endpoint->waiter, now);
+}
+
 static bool a_thread_spins(struct vb_endpoint *endpoint)
 {
-	return vb_spinner_spins(&endpoint->schedule.spinner, vb_clock_now());
+	vb_time now = vb_clock_now();
+
+	return vb_spinner_spins(&endpoint->schedule.spinner, now) || a_thread_attends(endpoint, now);
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
@@ -251,17 +257,18 @@ static bool take_nap(struct vb_endpoint *endpoint)
 static struct vb_naps_view view(struct vb_endpoint *endpoint)
 {
 	const struct vb_schedule *schedule = &endpoint->schedule;
+	vb_time polled = vb_spinner_last_seen(&schedule->spinner), woke = vb_waiter_last_seen(&endpoint->waiter);
 
 	return (struct vb_naps_view){
 		.spins = a_thread_spins(endpoint),
-		.seen = vb_spinner_last_seen(&schedule->spinner),
+		.seen = polled > woke ? polled : woke,
 		.pass = __atomic_load_n(&schedule->spinner.pass, __ATOMIC_RELAXED),
 		.put_off = vb_schedule_waits(schedule),
 	};
 }
 
-/* Returns when it is time to work. */
-static void stay_out_of_the_way(struct vb_endpoint *endpoint)
+/* Returns when it is time to work; false: there is nothing to do, and a thread sleeps on the sockets that will hear of more as we do. */
+static bool stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
 	struct vb_naps_view seen = view(endpoint);
 
@@ -270,20 +277,23 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 		enum vb_nap_end end;
 
 		if (!take_nap(endpoint))
-			return;
+			return true;
 		if (before != 0)
 			vb_naps_learn_cost(&endpoint->naps, vb_clock_of_thread() - before);
 		seen = view(endpoint);
 		end = vb_naps_end(&endpoint->naps, &seen);
 		if (end == VB_NAP_WORK)
-			return;
+			return true;
 		if (end == VB_NAP_AGAIN || a_thread_works(endpoint))
 			continue;
 		if (descriptors_are_readable(endpoint) || links_have_work(endpoint)) {
 			vb_naps_learn_bad(&endpoint->naps);
-			return;
+			return true;
 		}
+		if (vb_waiter_sleeps(&endpoint->waiter) && vb_clock_now() < vb_timers_next(&endpoint->schedule.timers))
+			return false;
 	}
+	return true;
 }
 
 /* One pass, if no other thread is at it. */
@@ -361,6 +371,7 @@ static void *run_engine(void *argument)
 		unsigned count = add_descriptors(endpoint, items, FIRST_LINK_ITEM);
 		vb_time until = plan_sleep(endpoint), asleep_since = vb_clock_now(), now;
 
+		vb_endpoint_keep_sockets(endpoint);
 		vb_wait(items, count, until);
 		vb_timers_awake(&endpoint->schedule.timers);
 		if (items[ITEM_EVENT].readable)
@@ -375,9 +386,10 @@ static void *run_engine(void *argument)
 			vb_daemon_link_retry(endpoint);
 		if (some_are_readable(items, FIRST_LINK_ITEM, count) || now >= vb_timers_next(&endpoint->schedule.timers) ||
 		    vb_schedule_waits(&endpoint->schedule) || links_have_work(endpoint)) {
-			stay_out_of_the_way(endpoint);
-			rise(endpoint);
-			work(endpoint);
+			if (stay_out_of_the_way(endpoint)) {
+				rise(endpoint);
+				work(endpoint);
+			}
 		}
 		vb_daemon_link_report_probes(endpoint);
 	}

@@ -219,6 +219,18 @@ void vb_cq_arm(struct vb_cq *cq, bool solicited_only)
 	vb_lock_release(&cq->lock);
 }
 
+bool vb_cq_disarm(struct vb_cq *cq)
+{
+	bool disarms;
+
+	vb_lock_take(&cq->lock);
+	disarms = cq->armed != VB_CQ_UNARMED && !cq->event_owed;
+	if (disarms)
+		set_armed(cq, VB_CQ_UNARMED);
+	vb_lock_release(&cq->lock);
+	return disarms;
+}
+
 void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_microseconds)
 {
 	vb_lock_take(&cq->lock);

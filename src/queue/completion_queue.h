@@ -88,6 +88,8 @@ bool vb_cq_take(struct vb_cq *cq, struct vb_completion *current);
  * ibv_req_notify_cq(3) tells callers to poll again after arming; it does when that poll takes several and leaves
  * some. Arming for any is not weakened by solicited. */
 void vb_cq_arm(struct vb_cq *cq, bool solicited_only);
+/* True: it was armed, and is not any more; no event was raised for that, nor will be. */
+bool vb_cq_disarm(struct vb_cq *cq);
 
 void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_microseconds);
 /* The deadline given to host->completion_deadline has come. */

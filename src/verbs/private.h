@@ -15,6 +15,10 @@ enum { VB_SYSFS_GID_TYPE_IB_ROCE_V1, VB_SYSFS_GID_TYPE_ROCE_V2 };
 struct vb_placing_call;
 int vb_verbs_place(const struct vb_placing_call *call);
 
+/* sleeping.c: the same */
+struct vb_sleeping_call;
+int vb_verbs_sleeping(struct ibv_context *context, struct vb_sleeping_call *call);
+
 /* stream_handover.c */
 int execute_ioctl(struct ibv_context *context, void *command);
 

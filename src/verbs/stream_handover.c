@@ -11,6 +11,7 @@
 #include "verbs/export.h"
 #include "verbs/private.h"
 #include "wire/placing_call.h"
+#include "wire/sleeping_call.h"
 #include "wire/stream_handover.h"
 
 static enum vb_device_kind kind_of(const struct vb_context *context)
@@ -85,6 +86,8 @@ VB_EXPORT int execute_ioctl(struct ibv_context *context, void *command)
 	memcpy(&magic, command, sizeof(magic));
 	if (magic == VB_PLACING_MAGIC)
 		return vb_verbs_place(command);
+	if (magic == VB_SLEEPING_MAGIC)
+		return vb_verbs_sleeping(context, command);
 	error = magic == VB_HANDOVER_MAGIC && call->version == VB_HANDOVER_VERSION ? -answer(vb_context_of(context), call) : ENOSYS;
 	if (error != 0)
 		errno = error;

@@ -156,6 +156,29 @@ static void arming_is_one_shot(void **state)
 	assert_int_equal(notes.completion_events, 2);
 }
 
+static void disarmed_it_makes_no_event(void **state)
+{
+	(void)state;
+	assert_false(vb_cq_disarm(&cq));
+	vb_cq_arm(&cq, false);
+	assert_true(vb_cq_disarm(&cq));
+	assert_false(vb_cq_disarm(&cq));
+	assert_true(push_plain(0));
+	assert_int_equal(notes.completion_events, 0);
+	/* Too late: it was told. */
+	vb_cq_arm(&cq, false);
+	assert_true(push_plain(1));
+	assert_int_equal(notes.completion_events, 1);
+	assert_false(vb_cq_disarm(&cq));
+	/* An event that moderation owes is not taken back. */
+	vb_cq_moderate(&cq, 2, 0);
+	vb_cq_arm(&cq, false);
+	assert_true(push_plain(2));
+	assert_false(vb_cq_disarm(&cq));
+	assert_true(push_plain(3));
+	assert_int_equal(notes.completion_events, 2);
+}
+
 static void what_a_handful_leaves_makes_an_event(void **state)
 {
 	struct ibv_wc wc[4];
@@ -312,6 +335,7 @@ int main(void)
 		CQ_TEST(an_overrun_is_told_once_and_for_good),
 		CQ_TEST(resizing_keeps_what_waits),
 		CQ_TEST(arming_is_one_shot),
+		CQ_TEST(disarmed_it_makes_no_event),
 		CQ_TEST(what_a_handful_leaves_makes_an_event),
 		CQ_TEST(solicited_arming_waits_for_solicited_or_error),
 		CQ_TEST(moderation_counts),

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See waiter.h.
+ */
+#include "schedule/waiter.h"
+
+#include <stddef.h>
+
+/* As long as a thread that has polled counts as polling. */
+#define JUST_LEFT VB_MICROSECONDS(50)
+
+void vb_waiter_note(struct vb_waiter *waiter, const void *thread, vb_time now)
+{
+	if (__atomic_load_n(&waiter->thread, __ATOMIC_RELAXED) == thread)
+		return;
+	__atomic_store_n(&waiter->thread, thread, __ATOMIC_RELAXED);
+	__atomic_store_n(&waiter->since, now, __ATOMIC_RELAXED);
+}
+
+bool vb_waiter_begin(struct vb_waiter *waiter, const void *thread, vb_time now)
+{
+	const void *none = NULL;
+
+	vb_waiter_note(waiter, thread, now);
+	if (now - __atomic_load_n(&waiter->since, __ATOMIC_RELAXED) < VB_WAITER_ALONE)
+		return false;
+	/* One that has left its sleep by longjmp has it still. */
+	return __atomic_compare_exchange_n(&waiter->waits, &none, thread, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) || none == thread;
+}
+
+void vb_waiter_end(struct vb_waiter *waiter, vb_time now)
+{
+	__atomic_store_n(&waiter->left, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&waiter->waits, NULL, __ATOMIC_RELEASE);
+}
+
+bool vb_waiter_sleeps(const struct vb_waiter *waiter)
+{
+	return __atomic_load_n(&waiter->waits, __ATOMIC_ACQUIRE) != NULL;
+}
+
+bool vb_waiter_attends(const struct vb_waiter *waiter, vb_time now)
+{
+	vb_time left = __atomic_load_n(&waiter->left, __ATOMIC_RELAXED);
+
+	return vb_waiter_sleeps(waiter) || (left != 0 && now - left < JUST_LEFT);
+}
+
+vb_time vb_waiter_last_seen(const struct vb_waiter *waiter)
+{
+	return __atomic_load_n(&waiter->left, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread of the application that sleeps on the sockets of the wire itself, where it would else sleep until the engine thread has taken a
+ * packet and raised an event: one wake-up for each packet instead of two. It makes the pass when it wakes up, for all threads. Programs
+ * with one thread that waits are those of sockets (wire/sleeping_call.h).
+ *
+ * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and taken after that if they still lie
+ * there. So nothing depends on its coming back.
+ *
+ * One thread at a time, and only if no other went to sleep of late: several would all be woken by each packet, and one that works
+ * would keep those waiting that sleep.
+ *
+ * Pure: the time is handed in.
+ */
+#ifndef VB_SCHEDULE_WAITER_H
+#define VB_SCHEDULE_WAITER_H
+
+#include <stdbool.h>
+
+#include "base/time.h"
+
+/* Threads that take turns at sleeping do so more often. */
+#define VB_WAITER_ALONE VB_MILLISECONDS(2)
+
+struct vb_waiter {
+	const void *thread;                /* atomic: that last went to sleep: an address of its own */
+	vb_time since;                     /* atomic: since when no other did */
+	const void *waits;                 /* atomic: the thread that sleeps on the sockets; NULL: none */
+	vb_time left;                      /* atomic: when it last stopped; 0: never */
+};
+
+/* That thread is about to sleep, on whatever. */
+void vb_waiter_note(struct vb_waiter *waiter, const void *thread, vb_time now);
+/* The same. True: it may sleep on the sockets, until vb_waiter_end. */
+bool vb_waiter_begin(struct vb_waiter *waiter, const void *thread, vb_time now);
+void vb_waiter_end(struct vb_waiter *waiter, vb_time now);
+
+/* It is asleep; or it stopped sleeping a moment ago, and polls before it does so again. */
+bool vb_waiter_sleeps(const struct vb_waiter *waiter);
+bool vb_waiter_attends(const struct vb_waiter *waiter, vb_time now);
+/* When it last stopped sleeping; 0: never. */
+vb_time vb_waiter_last_seen(const struct vb_waiter *waiter);
+
+#endif

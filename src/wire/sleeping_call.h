@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a thread of a program with sockets over RDMA sleeps until a packet comes, and not until the engine thread has taken it
+ * (schedule/waiter.h). As wire/placing_call.h does it.
+ *
+ * begin, arm what is to wake the thread if another takes the packet, look once more, sleep on the descriptor and on the completion
+ * channels, end, look.
+ */
+#ifndef VB_WIRE_SLEEPING_CALL_H
+#define VB_WIRE_SLEEPING_CALL_H
+
+#include <stdint.h>
+
+struct ibv_cq;
+
+#define VB_SLEEPING_MAGIC UINT64_C(0x9d5662506c616303) /* no pointer, as VB_PLACING_MAGIC */
+
+enum { VB_SLEEPING_VERSION = 1 };
+
+enum vb_sleeping_verb {
+	/* The thread is about to sleep. 0: `fd` is readable when packets have come, and the thread makes the passes until the end. EBUSY:
+	 * it is woken by completion channels alone. */
+	VB_SLEEPING_BEGIN,
+	VB_SLEEPING_END,
+	VB_SLEEPING_PASS,                /* what has come is delivered, and armed CQs raise their events */
+	VB_SLEEPING_DISARM,              /* of `cq`. 0: it was armed, and has raised no event for that. EALREADY: it was not */
+};
+
+struct vb_sleeping_call {
+	uint64_t magic;
+	uint32_t version, verb;
+	struct ibv_cq *cq;
+	int fd;                          /* stays libibverbs'. As long as the device is open */
+};
+
+#endif
