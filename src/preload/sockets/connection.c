@@ -250,6 +250,17 @@ void vb_connection_unobserve(struct vb_connection *connection, struct vb_connect
 	vb_mutex_unlock(&connection->observers_lock);
 }
 
+bool vb_connection_is_observed(struct vb_connection *connection, const struct vb_connection_observer *but)
+{
+	bool found = false;
+
+	vb_mutex_lock(&connection->observers_lock);
+	VB_LIST_FOR_EACH(node, &connection->observers)
+		found |= vb_container_of(node, struct vb_connection_observer, node) != but;
+	vb_mutex_unlock(&connection->observers_lock);
+	return found;
+}
+
 void vb_connection_ring(struct vb_connection *connection, const struct vb_connection_observer *but)
 {
 	vb_mutex_lock(&connection->observers_lock);

@@ -114,6 +114,8 @@ static inline enum vb_connection_phase vb_connection_phase(const struct vb_conne
 void vb_connection_observe(struct vb_connection *connection, struct vb_connection_observer *observer);
 void vb_connection_unobserve(struct vb_connection *connection, struct vb_connection_observer *observer);
 /* Raise all of them but that of `but`. */
+/* Are there others than that one? */
+bool vb_connection_is_observed(struct vb_connection *connection, const struct vb_connection_observer *but);
 void vb_connection_ring(struct vb_connection *connection, const struct vb_connection_observer *but);
 
 /* ---- upgrade.c; caller holds connection->lock ---- */

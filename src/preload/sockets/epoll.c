@@ -18,9 +18,16 @@
 #include "preload/sockets/readiness.h"
 #include "preload/sockets/table.h"
 #include "rdmacm/rsocket/pace.h"
+#include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
-enum { INNER_EVENTS = 64 };
+enum {
+	INNER_EVENTS = 64,
+	FEW = 8,                         /* connections: to look at all of them costs less than an event that names the one */
+};
+
+/* Of the sockets of the wire, in the inner set. Registrations are aligned, and so is NULL. */
+#define WIRE_TAG ((void *)(uintptr_t)2)
 
 #define KERNEL_INTERVAL VB_MICROSECONDS(50)
 
@@ -29,7 +36,8 @@ struct set {
 	int epoll, inner, wake_fd;
 	struct vb_patience patience;
 	struct vb_mutex lock;            /* everything below */
-	unsigned sleepers;
+	unsigned sleepers, connections;
+	int wire;                        /* the sockets of the wire, while they are in the inner set; or -1 */
 	vb_time kernel_asked;            /* when */
 	struct registration **by_fd;     /* by_fd_size of them */
 	int by_fd_size;
@@ -94,7 +102,7 @@ static int open_set(struct set *set, int epoll)
 	int error;
 
 	set->epoll = epoll;
-	set->wake_fd = -1;
+	set->wake_fd = set->wire = -1;
 	set->inner = epoll_create1(EPOLL_CLOEXEC);
 	if (set->inner < 0)
 		return -errno;
@@ -163,13 +171,19 @@ __attribute__((constructor)) static void watch_forks(void)
 
 /* ---- registrations; caller holds set->lock ---- */
 
-static void heat(struct registration *registration)
+/* To be looked at. */
+static void warm(struct registration *registration)
 {
-	registration->is_nudged = true;
 	if (registration->is_hot || registration->is_absent)
 		return;
 	registration->is_hot = true;
 	vb_list_append(&registration->set->hot, &registration->hot_node);
+}
+
+static void heat(struct registration *registration)
+{
+	registration->is_nudged = true;
+	warm(registration);
 }
 
 static void cool(struct registration *registration)
@@ -233,6 +247,7 @@ static void remove_registration(struct registration *registration)
 	watch_completions(registration, -1);
 	NEXT(epoll_ctl)(set->inner, EPOLL_CTL_DEL, registration->fd, NULL);
 	vb_list_remove(&registration->node);
+	set->connections--;
 	set->by_fd[registration->fd] = NULL;
 	vb_connection_unobserve(registration->connection, &registration->observer);
 	vb_connection_put(registration->connection);
@@ -261,6 +276,7 @@ static int add_registration(struct set *set, int fd, struct vb_connection *conne
 	}
 	registration->connection = vb_connection_hold(connection);
 	vb_list_append(&set->registrations, &registration->node);
+	set->connections++;
 	set->by_fd[fd] = registration;
 	vb_connection_observe(connection, &registration->observer);
 	heat(registration);
@@ -375,10 +391,22 @@ bool vb_sockets_epoll_has(int epoll, int fd)
 
 /* ---- waiting ---- */
 
-/* Which registrations have to be looked at. Caller holds set->lock. */
-static void take_inner_events(struct set *set)
+static void take_rung(struct set *set)
+{
+	vb_event_clear(set->wake_fd);
+	VB_LIST_FOR_EACH(node, &set->registrations) {
+		struct registration *registration = vb_container_of(node, struct registration, node);
+
+		if (__atomic_exchange_n(&registration->observer.rung, false, __ATOMIC_ACQUIRE))
+			heat(registration);
+	}
+}
+
+/* Which registrations have to be looked at. Caller holds set->lock. True: packets have come. */
+static bool take_inner_events(struct set *set)
 {
 	struct epoll_event events[INNER_EVENTS];
+	bool packets = false;
 	int count;
 
 	do {
@@ -387,13 +415,12 @@ static void take_inner_events(struct set *set)
 			uintptr_t tag = (uintptr_t)events[i].data.ptr;
 			struct registration *registration = (struct registration *)(tag & ~(uintptr_t)1);
 
+			if (events[i].data.ptr == WIRE_TAG) {
+				packets = true;
+				continue;
+			}
 			if (registration == NULL) {
-				vb_event_clear(set->wake_fd);
-				VB_LIST_FOR_EACH(node, &set->registrations) {
-					registration = vb_container_of(node, struct registration, node);
-					if (__atomic_exchange_n(&registration->observer.rung, false, __ATOMIC_ACQUIRE))
-						heat(registration);
-				}
+				take_rung(set);
 				continue;
 			}
 			if (tag & 1)
@@ -401,6 +428,7 @@ static void take_inner_events(struct set *set)
 			heat(registration);
 		}
 	} while (count == INNER_EVENTS);
+	return packets;
 }
 
 /* What it has to report, 0 if nothing; false in *is_ours: it is the kernel's now. Caller holds set->lock. */
@@ -512,7 +540,7 @@ static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_
 		return count;
 	vb_mutex_lock(&set->lock);
 	if (take_own(set, events, &count))
-		take_inner_events(set);
+		(void)take_inner_events(set);
 	vb_mutex_unlock(&set->lock);
 	return count;
 }
@@ -566,22 +594,125 @@ static int look_a_while(struct set *set, struct epoll_event *events, int room)
 	return used;
 }
 
+/* ---- asleep ---- */
+
+/* The sockets of the wire are in the inner set only as long as threads may sleep on them: others would be woken by each packet. Caller
+ * holds set->lock. */
+static void put_wire(struct set *set, int wire)
+{
+	if (set->wire == wire)
+		return;
+	if (set->wire >= 0)
+		NEXT(epoll_ctl)(set->inner, EPOLL_CTL_DEL, set->wire, NULL);
+	set->wire = wire >= 0 && add(set->inner, wire, EPOLLIN, WIRE_TAG) == 0 ? wire : -1;
+}
+
+/* True: the thread sleeps on the wire itself. Caller holds set->lock. */
+static bool begin_sleep(struct set *set)
+{
+	int wire = -1;
+
+	VB_LIST_FOR_EACH(node, &set->registrations) {
+		struct vb_connection *connection = vb_container_of(node, struct registration, node)->connection;
+
+		if (vb_connection_phase(connection) != VB_CONNECTION_UP)
+			continue;
+		vb_mutex_lock(&connection->lock);
+		wire = vb_readiness_sleep_begin(connection);
+		vb_mutex_unlock(&connection->lock);
+		/* It is the same for all. */
+		break;
+	}
+	/* Another that sleeps on the set may do so on the wire. */
+	if (wire >= 0 || set->sleepers == 0)
+		put_wire(set, wire);
+	if (wire >= 0 && set->wire < 0)
+		vb_rstream_sleep_end();
+	return wire >= 0 && set->wire >= 0;
+}
+
 /* Everything is prepared for a sleep. What became ready before, if something did. */
-static int prepare_sleep(struct set *set, struct epoll_event *events, int room)
+static int prepare_sleep(struct set *set, struct epoll_event *events, int room, bool *by_itself)
 {
 	int used;
 
 	vb_mutex_lock(&set->lock);
+	*by_itself = begin_sleep(set);
 	used = look_at_hot(set, events, room, true);
 	if (used == 0)
 		set->sleepers++;
 	vb_mutex_unlock(&set->lock);
+	if (used > 0 && *by_itself)
+		vb_rstream_sleep_end();
+	return used;
+}
+
+/* Packets have come, and this thread makes the pass. Where there are many connections, or another thread may be woken by an event, CQs
+ * that are armed say which are concerned; where not, all are looked at. Caller holds set->lock. */
+static void take_packets(struct set *set)
+{
+	if (set->connections > FEW || set->sleepers > 1) {
+		vb_rstream_sleep_pass();
+		(void)take_inner_events(set);
+		return;
+	}
+	VB_LIST_FOR_EACH(node, &set->registrations) {
+		struct registration *registration = vb_container_of(node, struct registration, node);
+		struct vb_connection *connection = registration->connection;
+
+		if (registration->is_absent)
+			continue;
+		if (!registration->has_completions) {
+			vb_mutex_lock(&connection->lock);
+			vb_readiness_disarm(connection, &registration->observer);
+			vb_mutex_unlock(&connection->lock);
+		}
+		warm(registration);
+	}
+}
+
+/* Asleep until there is something to report, or the deadline has come. `by_packets`: packets have come, perhaps for nothing of that. */
+static int sleep_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask, bool by_itself,
+		      bool *by_packets)
+{
+	int count = wait_in_kernel(set, events, room, deadline, mask);
+
+	if (by_itself)
+		vb_rstream_sleep_end();
+	vb_mutex_lock(&set->lock);
+	*by_packets = count > 0 && take_own(set, events, &count) && take_inner_events(set) && by_itself;
+	if (*by_packets)
+		take_packets(set);
+	set->sleepers--;
+	if (count >= 0)
+		count += look_at_hot(set, events + count, room - count, false);
+	vb_mutex_unlock(&set->lock);
+	return count;
+}
+
+/* Not when packets have come that have nothing for it: the peer's acknowledgements. */
+static int sleep_until_ready(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	vb_time asleep_since = vb_rsocket_now(), now;
+	bool by_itself, by_packets;
+	int used;
+
+	do {
+		used = prepare_sleep(set, events, room, &by_itself);
+		if (used > 0)
+			return add_others(set, events, used, room);
+		used = sleep_once(set, events, room, deadline, mask, by_itself, &by_packets);
+		now = vb_rsocket_now();
+	} while (used == 0 && by_packets && now < deadline);
+	vb_mutex_lock(&set->lock);
+	set->kernel_asked = now;
+	vb_mutex_unlock(&set->lock);
+	vb_patience_slept(&set->patience, now - asleep_since, now);
 	return used;
 }
 
 static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
-	vb_time asleep_since, now;
 	int used = 0;
 
 	vb_mutex_lock(&set->lock);
@@ -592,20 +723,7 @@ static int wait_once(struct set *set, struct epoll_event *events, int room, vb_t
 	if (deadline == 0)
 		return ask_kernel_and_look(set, events, room, 0, mask);
 	used = look_a_while(set, events, room);
-	if (used > 0)
-		return used;
-	used = prepare_sleep(set, events, room);
-	if (used > 0)
-		return add_others(set, events, used, room);
-	asleep_since = vb_rsocket_now();
-	used = ask_kernel_and_look(set, events, room, deadline, mask);
-	now = vb_rsocket_now();
-	vb_mutex_lock(&set->lock);
-	set->sleepers--;
-	set->kernel_asked = now;
-	vb_mutex_unlock(&set->lock);
-	vb_patience_slept(&set->patience, now - asleep_since, now);
-	return used;
+	return used > 0 ? used : sleep_until_ready(set, events, room, deadline, mask);
 }
 
 bool vb_sockets_epoll_concerns(int epoll)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For how long a thread that waits goes on looking before it sleeps. To sleep costs two wake-ups: the engine thread's, which sees what
- * has come, and its own. To look costs a processor.
+ * For how long a thread that waits goes on looking before it sleeps. To sleep costs a wake-up, or two where the engine thread sees what has
+ * come (schedule/waiter.h). To look costs a processor.
  *
  * A peer that answers at once is answered at once, if the thread looks for longer than the answer takes; how long that is no fixed time
  * knows. So a sleep that was short makes the time longer, until the answer is seen without one, and a long sleep makes it short again.

@@ -14,11 +14,14 @@
 #include "preload/sockets/connection.h"
 #include "preload/sockets/patience.h"
 #include "preload/sockets/readiness.h"
+#include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
 #define KERNEL_INTERVAL VB_MICROSECONDS(50)
 
-/* The kernel's list: for each of the program's entries as many as a connection needs, and the thread's eventfd. */
+/* The kernel's list: for each of the program's entries as many as a connection needs, the thread's eventfd and the sockets of the wire. */
+enum { WAKE, WIRE, OWN_FDS };              /* behind those of the program's entries */
+
 struct polling {
 	struct pollfd *fds;
 	nfds_t count;
@@ -35,12 +38,17 @@ static struct pollfd *kernel_of(const struct polling *polling, nfds_t i)
 	return &polling->kernel[i * VB_READINESS_FDS];
 }
 
+static struct pollfd *own_of(const struct polling *polling)
+{
+	return kernel_of(polling, polling->count);
+}
+
 static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 {
 	polling->fds = fds;
 	polling->count = count;
 	polling->connections = calloc(count + 1, sizeof(*polling->connections));
-	polling->kernel = calloc(count * VB_READINESS_FDS + 1, sizeof(*polling->kernel));
+	polling->kernel = calloc(count * VB_READINESS_FDS + OWN_FDS, sizeof(*polling->kernel));
 	polling->has_rsockets = false;
 	if (polling->connections == NULL || polling->kernel == NULL) {
 		free(polling->connections);
@@ -55,7 +63,8 @@ static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 					    .events = fds[i].events};
 		kernel[1].fd = -1;
 	}
-	kernel_of(polling, count)->fd = -1;
+	for (unsigned i = 0; i < OWN_FDS; i++)
+		own_of(polling)[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	return 0;
 }
 
@@ -109,9 +118,9 @@ static int look(struct polling *polling, bool before_sleep)
 
 static int ask_kernel(struct polling *polling, const struct timespec *timeout, const sigset_t *mask)
 {
-	struct pollfd *wake = kernel_of(polling, polling->count);
+	const struct pollfd *wake = &own_of(polling)[WAKE];
 
-	if (NEXT(ppoll)(polling->kernel, polling->count * VB_READINESS_FDS + 1, timeout, mask) < 0)
+	if (NEXT(ppoll)(polling->kernel, polling->count * VB_READINESS_FDS + OWN_FDS, timeout, mask) < 0)
 		return -errno;
 	if (wake->revents != 0)
 		vb_rsocket_wake_clear(wake->fd);
@@ -153,11 +162,49 @@ static int look_a_while(struct polling *polling, vb_time deadline)
 static void watch_all(struct polling *polling)
 {
 	vb_rsocket_unwatch_all();
-	kernel_of(polling, polling->count)->fd = vb_rsocket_wake_fd();
-	kernel_of(polling, polling->count)->events = POLLIN;
+	own_of(polling)[WAKE].fd = vb_rsocket_wake_fd();
 	for (nfds_t i = 0; i < polling->count; i++)
 		if (polling->connections[i] != NULL)
 			vb_readiness_watch(polling->connections[i]);
+}
+
+static void begin_sleep(struct polling *polling)
+{
+	struct pollfd *wire = &own_of(polling)[WIRE];
+
+	for (nfds_t i = 0; i < polling->count && wire->fd < 0; i++) {
+		struct vb_connection *connection = polling->connections[i];
+
+		if (connection == NULL || vb_connection_phase(connection) != VB_CONNECTION_UP)
+			continue;
+		vb_mutex_lock(&connection->lock);
+		wire->fd = vb_readiness_sleep_begin(connection);
+		vb_mutex_unlock(&connection->lock);
+		/* It is the same for all. */
+		break;
+	}
+}
+
+static void end_sleep(struct polling *polling)
+{
+	if (own_of(polling)[WIRE].fd >= 0)
+		vb_rstream_sleep_end();
+	own_of(polling)[WIRE].fd = -1;
+}
+
+/* A thread that has slept on the wire itself makes the pass itself: it need not tell itself of what that brings. */
+static int look_without_events(struct polling *polling)
+{
+	for (nfds_t i = 0; i < polling->count; i++) {
+		struct vb_connection *connection = polling->connections[i];
+
+		if (connection == NULL || kernel_of(polling, i)[1].revents != 0)
+			continue;
+		vb_mutex_lock(&connection->lock);
+		vb_readiness_disarm(connection, NULL);
+		vb_mutex_unlock(&connection->lock);
+	}
+	return look(polling, false);
 }
 
 static int poll_until(struct polling *polling, vb_time deadline, const sigset_t *mask)
@@ -168,7 +215,10 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 		struct timespec timeout;
 		vb_time left, now, woke;
 
+		bool by_itself;
+
 		watch_all(polling);
+		begin_sleep(polling);
 		result = look(polling, true);
 		now = vb_rsocket_now();
 		left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
@@ -177,8 +227,13 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 		timeout = (struct timespec){.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 		result = ask_kernel(polling, left == VB_TIME_NEVER ? NULL : &timeout, mask);
 		woke = vb_rsocket_now();
+		by_itself = own_of(polling)[WIRE].fd >= 0;
+		end_sleep(polling);
 		vb_patience_slept(&patience, woke - now, woke);
+		if (by_itself && result == 0)
+			result = look_without_events(polling);
 	}
+	end_sleep(polling);
 	return result;
 }
 

@@ -90,6 +90,31 @@ void vb_readiness_collect(struct vb_connection *connection)
 	vb_mutex_unlock(&rs->lock);
 }
 
+int vb_readiness_sleep_begin(struct vb_connection *connection)
+{
+	struct vb_rsocket *rs = connection->rs;
+	int fd = -1;
+
+	if (connection->phase != VB_CONNECTION_UP || rs == NULL)
+		return -1;
+	vb_mutex_lock(&rs->lock);
+	fd = vb_rstream_sleep_begin(rs);
+	vb_mutex_unlock(&rs->lock);
+	return fd;
+}
+
+void vb_readiness_disarm(struct vb_connection *connection, const struct vb_connection_observer *own)
+{
+	struct vb_rsocket *rs = connection->rs;
+
+	if (connection->phase != VB_CONNECTION_UP || rs == NULL || vb_connection_is_observed(connection, own))
+		return;
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed)
+		vb_rstream_disarm(rs);
+	vb_mutex_unlock(&rs->lock);
+}
+
 int vb_readiness_watch(struct vb_connection *connection)
 {
 	struct vb_rsocket *rs;
@@ -121,31 +146,52 @@ static bool becomes_ready_soon(struct vb_connection *connection, short events)
 	return ready;
 }
 
-static int sleep_once(struct vb_connection *connection, struct pollfd fds[VB_READINESS_FDS + 1], vb_time deadline)
+/* Of the list that a thread sleeps on for one connection. */
+enum { WAKE = VB_READINESS_FDS, WIRE, SLEEPER_FDS };
+
+/* Asleep, and no more. */
+static int sleep_in_kernel(struct pollfd fds[SLEEPER_FDS], const struct timespec *timeout)
+{
+	int result = NEXT(ppoll)(fds, SLEEPER_FDS, timeout, NULL) < 0 ? -errno : 0;
+
+	if (fds[WIRE].fd >= 0)
+		vb_rstream_sleep_end();
+	return result;
+}
+
+static int sleep_once(struct vb_connection *connection, struct pollfd fds[SLEEPER_FDS], vb_time deadline)
 {
 	vb_time now = vb_rsocket_now(), left = deadline == VB_TIME_NEVER ? 0 : deadline - now, woke;
 	struct timespec timeout = {.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 
-	if (left < 0)
-		return -EAGAIN;
-	if (NEXT(ppoll)(fds, VB_READINESS_FDS + 1, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0)
-		return errno == EINTR && deadline == VB_TIME_NEVER && vb_rsocket_signals_restart_calls() ? 0 : -errno;
+	int error = -EAGAIN;
+
+	if (left >= 0)
+		error = sleep_in_kernel(fds, deadline == VB_TIME_NEVER ? NULL : &timeout);
+	else if (fds[WIRE].fd >= 0)
+		vb_rstream_sleep_end();
+	if (error != 0)
+		return error == -EINTR && deadline == VB_TIME_NEVER && vb_rsocket_signals_restart_calls() ? 0 : error;
 	woke = vb_rsocket_now();
 	vb_patience_slept(&connection->patience, woke - now, woke);
-	if (fds[VB_READINESS_FDS].revents != 0)
-		vb_rsocket_wake_clear(fds[VB_READINESS_FDS].fd);
-	if (fds[1].revents == 0)
+	if (fds[WAKE].revents != 0)
+		vb_rsocket_wake_clear(fds[WAKE].fd);
+	if (fds[1].revents == 0 && fds[WIRE].fd < 0)
 		return 0;
 	vb_mutex_lock(&connection->lock);
-	vb_readiness_collect(connection);
-	vb_connection_ring(connection, NULL);
+	if (fds[1].revents != 0) {
+		vb_readiness_collect(connection);
+		vb_connection_ring(connection, NULL);
+	} else {
+		vb_readiness_disarm(connection, NULL);
+	}
 	vb_mutex_unlock(&connection->lock);
 	return 0;
 }
 
 int vb_readiness_wait(struct vb_connection *connection, short events, vb_time deadline)
 {
-	struct pollfd fds[VB_READINESS_FDS + 1];
+	struct pollfd fds[SLEEPER_FDS];
 	int error = 0;
 
 	if (becomes_ready_soon(connection, events))
@@ -155,13 +201,19 @@ int vb_readiness_wait(struct vb_connection *connection, short events, vb_time de
 
 		/* The rsocket may be another one by now: the peer has come. */
 		vb_rsocket_unwatch_all();
-		fds[VB_READINESS_FDS] = (struct pollfd){.fd = vb_readiness_watch(connection), .events = POLLIN};
+		fds[WAKE] = (struct pollfd){.fd = vb_readiness_watch(connection), .events = POLLIN};
 		vb_mutex_lock(&connection->lock);
-		ready = (vb_readiness_look(connection, true) & (events | POLLHUP | POLLERR)) != 0;
+		/* What came while it slept is looked for before completions are armed: it need not tell itself of that. */
+		ready = (vb_readiness_look(connection, false) & (events | POLLHUP | POLLERR)) != 0;
+		fds[WIRE] = (struct pollfd){.fd = ready ? -1 : vb_readiness_sleep_begin(connection), .events = POLLIN};
+		ready = ready || (vb_readiness_look(connection, true) & (events | POLLHUP | POLLERR)) != 0;
 		vb_readiness_sleep(connection, events, fds);
 		vb_mutex_unlock(&connection->lock);
-		if (ready)
+		if (ready) {
+			if (fds[WIRE].fd >= 0)
+				vb_rstream_sleep_end();
 			break;
+		}
 		error = sleep_once(connection, fds, deadline);
 	}
 	vb_rsocket_unwatch_all();

@@ -11,6 +11,7 @@
 #include "base/time.h"
 
 struct vb_connection;
+struct vb_connection_observer;
 
 /* All that poll could report. before_sleep: what comes later makes the descriptors of vb_readiness_sleep readable.
  * Caller holds connection->lock. */
@@ -22,6 +23,12 @@ enum { VB_READINESS_FDS = 2 };           /* TCP, completions */
 void vb_readiness_sleep(struct vb_connection *connection, short events, struct pollfd fds[VB_READINESS_FDS]);
 /* Completions were told of: take that. Caller holds connection->lock. */
 void vb_readiness_collect(struct vb_connection *connection);
+/* The thread sleeps on that, too (rdmacm/rsocket/stream.h), until vb_rstream_sleep_end; -1: not. Before the look before sleep. Caller holds
+ * connection->lock. */
+int vb_readiness_sleep_begin(struct vb_connection *connection);
+/* It has slept so, and looks itself: completions need not be told of, unless others than it, and than the observer `own`, may wait for
+ * that. Caller holds connection->lock. */
+void vb_readiness_disarm(struct vb_connection *connection, const struct vb_connection_observer *own);
 /* The calling thread is to be woken when another thread has taken it. -1: there is nothing to take yet. */
 int vb_readiness_watch(struct vb_connection *connection);
 

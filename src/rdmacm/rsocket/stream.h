@@ -92,6 +92,7 @@ struct vb_rstream {
 	uint32_t inline_most;
 	bool by_send;                    /* stream_message.c */
 	int (*placing)(struct ibv_context *context, void *command); /* stream_place.c; NULL: not on one host */
+	int (*sleeping)(struct ibv_context *context, void *command); /* stream_sleep.c; NULL: its threads sleep on completions alone */
 	uint32_t packet;                 /* payload of one, on a wire where it is worth while to make them alike; or 0 */
 
 	/* Towards the peer. */
@@ -237,6 +238,15 @@ int vb_rstream_write_cut(struct vb_rsocket *rs, uint64_t work_id, struct vb_rstr
 void vb_rstream_place_prepare(struct vb_rstream *stream);
 /* The next `length` bytes are where the peer granted room for them, and left to be told of. False: nothing has happened. */
 bool vb_rstream_place(struct vb_rstream *stream, struct vb_iov_cursor *from, uint32_t length, const struct vb_rstream_span *to);
+/* Connected to another host: threads may wait for its packets. */
+void vb_rstream_sleep_prepare(struct vb_rstream *stream);
+/* The calling thread is about to sleep. What it is to sleep on, too; -1: on the completions alone. Before they are armed. Caller holds
+ * rs->lock. end: it has slept, or will not. pass: what has come raises events, as CQs are armed. disarm: or does not, unless it has
+ * already; or another thread watches rs. Caller holds rs->lock. */
+int vb_rstream_sleep_begin(struct vb_rsocket *rs);
+void vb_rstream_sleep_end(void);
+void vb_rstream_sleep_pass(void);
+void vb_rstream_disarm(struct vb_rsocket *rs);
 int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count);
 /* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the
  * queue pair. */

@@ -57,6 +57,7 @@ void vb_rstream_message_measure(struct vb_rstream *stream)
 		vb_rstream_place_prepare(stream);
 		return;
 	}
+	vb_rstream_sleep_prepare(stream);
 	/* On InfiniBand a packet is a frame, and there are no runs. */
 	if (ibv_query_port(stream->id->verbs, stream->id->port_num, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET &&
 	    ibv_query_qp(stream->id->qp, &attr, IBV_QP_PATH_MTU, &ignored) == 0)

@@ -129,6 +129,15 @@ void vb_rsocket_wake(struct vb_rsocket *rs)
 	}
 }
 
+bool vb_rsocket_is_watched(struct vb_rsocket *rs)
+{
+	vb_mutex_assert_held(&rs->lock);
+	VB_LIST_FOR_EACH(node, &rs->watchers)
+		if (vb_container_of(node, struct watch, node)->wake_fd != own.wake_fd)
+			return true;
+	return false;
+}
+
 void vb_rsocket_progress(struct vb_rsocket *rs)
 {
 	if (rs->kind->progress(rs))

@@ -23,6 +23,8 @@ void vb_rsocket_unwatch_all(void);
 
 /* Something about rs has changed: wake everybody who watches it but the caller. Caller holds rs->lock. */
 void vb_rsocket_wake(struct vb_rsocket *rs);
+/* Is there such a thread? Caller holds rs->lock. */
+bool vb_rsocket_is_watched(struct vb_rsocket *rs);
 
 /* Take what has arrived and tell the others. Caller holds rs->lock. */
 void vb_rsocket_progress(struct vb_rsocket *rs);

@@ -169,6 +169,21 @@ void vb_rsocket_wake_clear(int wake_fd)
 	(void)wake_fd;
 }
 
+int vb_rstream_sleep_begin(struct vb_rsocket *rs)
+{
+	(void)rs;
+	return -1;
+}
+
+void vb_rstream_sleep_end(void)
+{
+}
+
+void vb_rstream_disarm(struct vb_rsocket *rs)
+{
+	(void)rs;
+}
+
 vb_time vb_rsocket_now(void)
 {
 	void (*meanwhile)(void) = play.meanwhile;
