@@ -40,6 +40,8 @@ struct vb_client *vb_client_create(int fd, int poller)
 	client->fd = fd;
 	client->poller = poller;
 	client->page_fd = client->segment_fd = client->wake_fd = -1;
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+		client->dedicated_fd[lane] = -1;
 	vb_list_init(&client->node);
 	vb_list_init(&client->unsent);
 	vb_connect_owner_init(&client->cm_ids);

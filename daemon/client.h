@@ -31,6 +31,7 @@ struct vb_client {
 	struct vb_slot_group *group;       /* whose port its slot is on, or will be (slots.h) */
 	uint32_t slot;                     /* 0: none */
 	unsigned lanes;                    /* so many its slot has (lanes.h) */
+	int dedicated_fd[VB_DAEMON_LANES]; /* sockets of flows of its (dedicated.h), -1: none */
 	bool port_unwanted;                /* its slot comes without sockets */
 	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */
 	bool resources_asked;              /* SHOW_RESOURCES is under way */

@@ -19,6 +19,7 @@
 #include "daemon/segments.h"
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
+#include "daemon/dedicated.h"
 #include "daemon/device_counters.h"
 #include "daemon/device_table.h"
 #include "daemon/inquiries.h"
@@ -442,6 +443,9 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_CLOSE_LANE:
 		vb_lanes_close(&server->slots, client, m);
+		break;
+	case VB_DAEMON_OPEN_DEDICATED:
+		vb_dedicated_open(client, m);
 		break;
 	case VB_DAEMON_PROBE_SEEN:
 		vb_slots_probe_seen(&server->slots, client, m->probe_seen.lane, m->probe_seen.nonce);

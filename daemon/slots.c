@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "daemon/client.h"
+#include "daemon/dedicated.h"
 #include "daemon/slot_claim.h"
 #include "daemon/users.h"
 #include "io/clock.h"
@@ -470,6 +471,7 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	if (client->slot == 0)
 		return;
 	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
+	vb_dedicated_close(client);
 	if (group && vb_port_group_remove(&group->port, client->slot))
 		error = vb_slot_map_set(&slots->map, client->slot, 0);
 	if (error != 0)

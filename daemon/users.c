@@ -16,6 +16,7 @@ enum {
 	MOST_CONNECTIONS = 32768,
 	OTHER_DESCRIPTORS = 64,            /* the daemon's own, and some to spare */
 	LANE_DESCRIPTORS = 16,             /* a lane has two: at most an eighth of all are lanes' */
+	FLOW_DESCRIPTORS = 8,              /* and an eighth flows' (dedicated.h) */
 };
 
 void vb_users_init(struct vb_users *users, unsigned descriptors)
@@ -28,6 +29,7 @@ void vb_users_init(struct vb_users *users, unsigned descriptors)
 		.most[VB_USER_SLOTS] = VB_DAEMON_SLOTS - 1,
 		/* Of all ports together: no user of a port that several share takes all of that port's. */
 		.most[VB_USER_LANES] = descriptors / LANE_DESCRIPTORS < VB_GROUP_LANES ? descriptors / LANE_DESCRIPTORS : VB_GROUP_LANES,
+		.most[VB_USER_DEDICATED] = descriptors / FLOW_DESCRIPTORS,
 	};
 	vb_list_init(&users->list);
 }

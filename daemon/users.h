@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each user has of the daemon, and how much he may have: connections, slots, lanes, communication ids, and bytes that his
- * processes have not read yet.
+ * What each user has of the daemon, and how much he may have: connections, slots, lanes, sockets of flows, communication ids, and bytes
+ * that his processes have not read yet.
  *
- * Of connections, slots, lanes and ids a user may have half of what the others leave: one who takes all he can leaves half to
+ * Of connections, slots, lanes, sockets and ids a user may have half of what the others leave: one who takes all he can leaves half to
  * everybody else, the next a quarter, and every user finds something. The daemon's own user and root are not limited
  * but by what there is.
  */
@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "connect/connect.h"
 
-enum vb_user_thing { VB_USER_CONNECTIONS, VB_USER_SLOTS, VB_USER_LANES, VB_USER_THINGS };
+enum vb_user_thing { VB_USER_CONNECTIONS, VB_USER_SLOTS, VB_USER_LANES, VB_USER_DEDICATED, VB_USER_THINGS };
 
 struct vb_users {
 	struct vb_list list;

@@ -43,7 +43,7 @@ struct vb_srq;
 struct vb_transport;
 struct vb_transport_status;
 
-enum { VB_LINK_DESCRIPTORS = 18 };
+enum { VB_LINK_DESCRIPTORS = 26 };
 
 /* A device's regions where processes of this host can look keys up by themselves. */
 struct vb_link_tables {
@@ -68,6 +68,11 @@ struct vb_link_lanes {
 	bool (*drain)(struct vb_link *link, unsigned lane, vb_time now, bool all);
 	void (*flush)(struct vb_link *link, unsigned lane);
 	void (*finish)(struct vb_link *link, unsigned lane);
+	/* Of the first lane as well, by the engine thread: see to sockets of one flow. `connected`: to a verbenad. True: it is to be asked
+	 * for one, for that flow. */
+	bool (*tend)(struct vb_link *link, unsigned lane, bool connected, struct vb_path *flow);
+	/* Its answer. The descriptor is the link's, -1: there is none. */
+	void (*dedicate)(struct vb_link *link, unsigned lane, const struct vb_path *flow, int fd);
 };
 
 struct vb_link_driver {

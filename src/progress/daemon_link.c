@@ -268,6 +268,23 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint)
 	return error;
 }
 
+static void take_dedicated(struct vb_endpoint *endpoint, const struct vb_daemon_dedicated *told, int fd)
+{
+	struct vb_link *link = endpoint->schedule.laned;
+	struct vb_path flow = {.source_port = (uint16_t)told->port};
+
+	memcpy(flow.source, told->peer, sizeof(flow.source));
+	memcpy(flow.destination, told->own, sizeof(flow.destination));
+	if (!link || told->lane >= __atomic_load_n(&endpoint->schedule.lanes, __ATOMIC_ACQUIRE)) {
+		if (fd >= 0)
+			vb_descriptor_close(fd);
+		return;
+	}
+	vb_lock_take(endpoint->schedule.lane[told->lane].lock);
+	link->driver->lanes->dedicate(link, told->lane, &flow, fd);
+	vb_lock_release(endpoint->schedule.lane[told->lane].lock);
+}
+
 void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 {
 	for (;;) {
@@ -285,6 +302,10 @@ void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 			endpoint->tries = 0;
 			endpoint->next_try = 0;
 			return;
+		}
+		if (message.header.type == VB_DAEMON_DEDICATED) {
+			take_dedicated(endpoint, &message.dedicated, count > 0 ? fds[0] : -1);
+			continue;
 		}
 		for (unsigned i = 0; i < count; i++)
 			vb_descriptor_close(fds[i]);
@@ -412,6 +433,33 @@ void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
 		return;
 	for (uint32_t i = 0, lanes = __atomic_load_n(&endpoint->schedule.lanes, __ATOMIC_ACQUIRE); i < lanes; i++)
 		report_probes_of(endpoint, i);
+}
+
+static void tend_lane(struct vb_endpoint *endpoint, struct vb_link *link, unsigned number)
+{
+	struct vb_daemon_message message;
+	struct vb_path flow;
+	bool wanted;
+
+	vb_lock_take(endpoint->schedule.lane[number].lock);
+	wanted = link->driver->lanes->tend(link, number, endpoint->daemon.fd >= 0, &flow);
+	vb_lock_release(endpoint->schedule.lane[number].lock);
+	if (!wanted)
+		return;
+	vb_daemon_message_begin(&message, VB_DAEMON_OPEN_DEDICATED, 0);
+	message.dedicated.lane = number;
+	message.dedicated.port = flow.source_port;
+	memcpy(message.dedicated.peer, flow.source, sizeof(message.dedicated.peer));
+	memcpy(message.dedicated.own, flow.destination, sizeof(message.dedicated.own));
+	(void)vb_daemon_client_send(&endpoint->daemon, &message, NULL, 0);
+}
+
+void vb_daemon_link_tend_lanes(struct vb_endpoint *endpoint)
+{
+	struct vb_link *link = endpoint->schedule.laned;
+
+	for (uint32_t i = 0, lanes = __atomic_load_n(&endpoint->schedule.lanes, __ATOMIC_ACQUIRE); link && i < lanes; i++)
+		tend_lane(endpoint, link, i);
 }
 
 void vb_daemon_link_close(struct vb_endpoint *endpoint)

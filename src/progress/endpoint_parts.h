@@ -153,6 +153,8 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint);
 void vb_daemon_link_serve(struct vb_endpoint *endpoint);                  /* its socket is readable */
 void vb_daemon_link_retry(struct vb_endpoint *endpoint);                  /* next_try has come, or the seeker is back */
 void vb_daemon_link_report_probes(struct vb_endpoint *endpoint);
+/* See to sockets of one flow (links/udp/dedicated.h). */
+void vb_daemon_link_tend_lanes(struct vb_endpoint *endpoint);
 /* Tell that daemon of a link. 0 or -errno. */
 int vb_daemon_link_introduce(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, struct vb_link *link);
 void vb_daemon_link_close(struct vb_endpoint *endpoint);

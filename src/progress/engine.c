@@ -392,6 +392,7 @@ static void *run_engine(void *argument)
 			}
 		}
 		vb_daemon_link_report_probes(endpoint);
+		vb_daemon_link_tend_lanes(endpoint);
 	}
 	return NULL;
 }

@@ -493,6 +493,13 @@ enum vb_roce_patience vb_roce_can_wait(struct vb_qp *qp)
 	return responder->ack_owed ? VB_CAN_WAIT_FOR_A_PASS : VB_CAN_WAIT_FOR_DEADLINE;
 }
 
+bool vb_roce_knows_peer(const struct vb_qp *qp)
+{
+	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
+
+	return qp->type == IBV_QPT_RC && (engine->responder.is_known || engine->requester.peer_remembers);
+}
+
 bool vb_roce_complains(const struct vb_qp *qp)
 {
 	return vb_roce_engine_of(qp)->responder.nak_owed;

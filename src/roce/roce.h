@@ -55,6 +55,9 @@ enum vb_roce_patience vb_roce_can_wait(struct vb_qp *qp);
 /* That one, and one that waits for the peer to ask again (responder.c), leave with the next vb_roce_send. True: there is something. */
 bool vb_roce_hurry(struct vb_qp *qp);
 
+/* Is its peer one of our own, for certain? */
+bool vb_roce_knows_peer(const struct vb_qp *qp);
+
 /* Does it owe a NAK? */
 bool vb_roce_complains(const struct vb_qp *qp);
 /* Were packets lost a moment ago? Then it is better to hear what the peer says of it between any two bursts. */

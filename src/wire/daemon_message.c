@@ -10,6 +10,7 @@
 
 #include "wire/device_kind.h"
 #include "wire/mtu.h"
+#include "wire/path.h"
 
 struct row {
 	const char *name;
@@ -132,6 +133,12 @@ static bool lane_is_sound(const struct vb_daemon_lane *lane, unsigned descriptor
 	       vb_daemon_descriptor_count(lane->descriptors) == descriptors;
 }
 
+static bool flow_is_sound(const struct vb_daemon_dedicated *flow)
+{
+	return flow->lane < VB_DAEMON_LANES && flow->port >= 1 && flow->port <= 0xffff && vb_gid_is_ipv4(flow->peer) &&
+	       vb_gid_is_ipv4(flow->own) && !vb_gid_is_multicast(flow->own);
+}
+
 static bool shape_is_sound(const struct vb_daemon_shape *shape)
 {
 	return shape->interface_index != 0 && shape->interface_index <= INT32_MAX && vb_shape_is_sound(&shape->shape);
@@ -175,6 +182,9 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_CLOSE_LANE:
 	case VB_DAEMON_LANE:
 		return lane_is_sound(&m->lane, descriptors);
+	case VB_DAEMON_OPEN_DEDICATED:
+	case VB_DAEMON_DEDICATED:
+		return flow_is_sound(&m->dedicated);
 	case VB_DAEMON_PROBE_SEEN:
 		return m->probe_seen.lane < VB_DAEMON_LANES && m->probe_seen.reserved == 0;
 	case VB_DAEMON_COUNTERS:
@@ -253,7 +263,8 @@ int vb_daemon_message_check(const void *bytes, size_t length, unsigned descripto
 		return -EPROTO;
 	/* Only a daemon's unasked news have no number. */
 	if (header.sequence == 0 && header.type != VB_DAEMON_DEVICE && header.type != VB_DAEMON_DEVICE_GONE &&
-	    header.type != VB_DAEMON_PROBE_SEEN && header.type != VB_DAEMON_SHOW_RESOURCES && header.type != VB_DAEMON_SHAPE)
+	    header.type != VB_DAEMON_PROBE_SEEN && header.type != VB_DAEMON_SHOW_RESOURCES && header.type != VB_DAEMON_SHAPE &&
+	    header.type != VB_DAEMON_DEDICATED)
 		return -EPROTO;
 	return body_is_sound(bytes, descriptors) ? 0 : -EPROTO;
 }

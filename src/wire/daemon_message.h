@@ -9,7 +9,7 @@
  * (vb_daemon_message_check) before any field of it is used.
  *
  *   process -> verbenad   HELLO first, then requests; each is answered by messages that repeat its `sequence`
- *   verbenad -> process   answers; DEVICE and DEVICE_GONE with sequence 0 after WATCH_DEVICES; SHOW_RESOURCES
+ *   verbenad -> process   answers; DEVICE and DEVICE_GONE with sequence 0 after WATCH_DEVICES; SHOW_RESOURCES; DEDICATED
  *
  * Who lists processes or resources is shown those of its own user; root is shown all.
  *
@@ -34,6 +34,9 @@
  * have a lane receive without meeting. LANE brings them, and from then on packets for queue pairs with such numbers go there; without
  * them they go to the slot's own. CLOSE_LANE gives a lane back. A process whose slot a new verbenad has taken over shows it its lanes by
  * ADOPT_LANE, on the same connection. Both are answered by LANE without descriptors.
+ *
+ * OPEN_DEDICATED asks for a socket to which one flow comes, past the port's group, by the connection that has the slot. DEDICATED says so
+ * again some time later, as news, and brings it, or does not. It goes with the slot, or with the next one of that lane.
  *
  * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody
  * whose user has set nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
@@ -61,7 +64,7 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420007u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420008u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -98,6 +101,7 @@ enum {
 	X(OPEN_LANE, 0x12, PROCESS, struct vb_daemon_lane, 0, 0)                  \
 	X(ADOPT_LANE, 0x13, PROCESS, struct vb_daemon_lane, 1, 2)                 \
 	X(CLOSE_LANE, 0x14, PROCESS, struct vb_daemon_lane, 0, 0)                 \
+	X(OPEN_DEDICATED, 0x15, PROCESS, struct vb_daemon_dedicated, 0, 0)        \
 	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
 	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \
@@ -122,6 +126,7 @@ enum {
 	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
 	X(COUNTERS, 0x4f, DAEMON, struct vb_daemon_counters, 0, 0)                \
 	X(LANE, 0x50, DAEMON, struct vb_daemon_lane, 0, 2)                        \
+	X(DEDICATED, 0x51, DAEMON, struct vb_daemon_dedicated, 0, 1)              \
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
 	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)                      \
@@ -245,6 +250,13 @@ struct vb_daemon_lane {
 	uint32_t lane;                     /* 1 .. 7 */
 	uint32_t descriptors;              /* VB_DAEMON_FD_IPV4, VB_DAEMON_FD_IPV6 */
 	uint32_t reserved;
+};
+
+/* A flow: packets from that address and UDP port. */
+struct vb_daemon_dedicated {
+	uint32_t lane;                     /* that wants it; 0: the slot's own */
+	uint32_t port;
+	uint8_t peer[16], own[16];         /* IPv4, mapped */
 };
 
 struct vb_daemon_probe_seen {
@@ -395,6 +407,7 @@ _Static_assert(sizeof(struct vb_daemon_counters) == sizeof(struct vb_counters) +
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
 _Static_assert(sizeof(struct vb_daemon_segment) == 16, "segment");
 _Static_assert(sizeof(struct vb_daemon_ask_segment) == 32, "ask_segment");
+_Static_assert(sizeof(struct vb_daemon_dedicated) == 40, "dedicated");
 _Static_assert(sizeof(struct vb_daemon_join_group) == 24, "join_group");
 _Static_assert(sizeof(struct vb_daemon_join_fabric) == 152, "join_fabric");
 _Static_assert(offsetof(struct vb_daemon_adapter, vendor) == 176 && sizeof(struct vb_daemon_adapter) == 304, "adapter");
@@ -416,6 +429,7 @@ struct vb_daemon_message {
 		struct vb_daemon_device_gone device_gone;
 		struct vb_daemon_slot slot;
 		struct vb_daemon_lane lane;
+		struct vb_daemon_dedicated dedicated;
 		struct vb_daemon_probe_seen probe_seen;
 		struct vb_daemon_process process;
 		struct vb_daemon_process_device process_device;

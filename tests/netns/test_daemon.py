@@ -107,7 +107,7 @@ class Daemon(daemon.DaemonCase):
         self.assertEqual(result.out.split(), [str(0x42), "True", "0"], result)
         # Root could do as it likes anyway.
         script = ("import socket, struct\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect('\\0verbena/1')\n"
-                  "s.settimeout(%d)\ns.send(struct.pack('4I', 1, 0x56420007, 40, 1) + b'root'.ljust(24, b'\\0'))\nprint(s.recv(4096)[0])" % PATIENCE)
+                  "s.settimeout(%d)\ns.send(struct.pack('4I', 1, 0x56420008, 40, 1) + b'root'.ljust(24, b'\\0'))\nprint(s.recv(4096)[0])" % PATIENCE)
         self.assertEqual(self.host.run("python3", "-c", script, privileged=True).out.split(), [str(0x41)])
 
     def test_two_users_through_the_system_daemon(self):
@@ -156,14 +156,14 @@ class Daemon(daemon.DaemonCase):
                 s.connect('\\0verbena/1')
                 try:
                     if i % 2:
-                        s.send(struct.pack('4I', 1, 0x56420007, 40, 1) + b'hostile'.ljust(16, b'\\0') + bytes(8))
+                        s.send(struct.pack('4I', 1, 0x56420008, 40, 1) + b'hostile'.ljust(16, b'\\0') + bytes(8))
                     kind = random.choice([1, 2, 4, 5, 6, 7, 8, 18, 19, 20, 0x41, 0x100, random.randrange(1 << 32)])
                     body = random.randbytes(random.choice([0, 1, 8, 16, 24, 4000]))
-                    m = struct.pack('4I', kind, 0x56420007, 16 + len(body), 2) + body
+                    m = struct.pack('4I', kind, 0x56420008, 16 + len(body), 2) + body
                     fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(random.choice([0, 0, 1, 5, 8]))]
                     socket.send_fds(s, [m], fds)
                     if kind == 5 and len(fds) == 1:
-                        socket.send_fds(s, [struct.pack('6I', 5, 0x56420007, 24, 3, 9, 1)], fds)
+                        socket.send_fds(s, [struct.pack('6I', 5, 0x56420008, 24, 3, 9, 1)], fds)
                     for fd in fds:
                         os.close(fd)
                 except BrokenPipeError:
@@ -326,7 +326,7 @@ class Daemon(daemon.DaemonCase):
         script = """if True:
             import select, socket, struct, sys, time
 
-            MAGIC, PROBE, WANTED = 0x56420007, struct.pack('>I', 0xff0f5601), 8
+            MAGIC, PROBE, WANTED = 0x56420008, struct.pack('>I', 0xff0f5601), 8
 
             def greet():
                 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -367,6 +367,73 @@ class Daemon(daemon.DaemonCase):
         self.start_system()
         result = silent.wait(2 * PATIENCE)
         self.assertIn("asked 8", result.out, result)
+
+    # ---- sockets of one flow ----
+
+    def test_sockets_of_one_flow(self):
+        """The flow comes to the one asked for last, and to none whose slot was given back, though a process holds it."""
+        self.needs_users()
+        self.start_system()
+        script = """if True:
+            import socket, struct, sys, time
+
+            MAGIC, HOME = 0x56420008, bytes(10) + b'\\xff\\xff' + bytes([127, 0, 0, 1])
+
+            def greet():
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                while s.connect_ex('\\0verbena/1'):
+                    time.sleep(0.01)
+                s.send(struct.pack('4I', 1, MAGIC, 40, 1) + b'flows'.ljust(16, b'\\0') + bytes(8))
+                return s
+
+            def answer(s, kind):
+                while True:
+                    message, fds, _, _ = socket.recv_fds(s, 8192, 8)
+                    if not message or struct.unpack('I', message[:4])[0] == 0x42:
+                        sys.exit('refused: ' + repr(message))
+                    if struct.unpack('I', message[:4])[0] == kind:
+                        return message, [socket.socket(fileno=fd) for fd in fds] if kind == 0x51 else fds
+
+            def ask(s, lane, own=HOME):
+                s.send(struct.pack('6I', 0x15, MAGIC, 56, 3, lane, port) + HOME + own)
+                return answer(s, 0x51)[1]
+
+            def came(*places):
+                peer.sendto(packet, ('127.0.0.1', 4791))
+                found = []
+                for place in places:
+                    place.setblocking(False)
+                    try:
+                        found.append(place.recv(100) == packet)
+                    except BlockingIOError:
+                        found.append(False)
+                return found
+
+            peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            peer.bind(('127.0.0.1', 0))
+            port = peer.getsockname()[1]
+            s, other = greet(), greet()
+            print('without a slot', len(ask(s, 0)))
+            s.send(struct.pack('4I', 4, MAGIC, 24, 2) + bytes(8))
+            message, fds = answer(s, 0x46)
+            slot = struct.unpack('I', message[16:20])[0]
+            packet = bytes([4, 0, 0, 0, 0]) + struct.pack('>I', slot << 22 | 40 << 8)[:3] + bytes(8)
+            own = socket.socket(fileno=fds[0])
+            print('before', came(own))
+            first = ask(s, 0)[0]
+            print('asked', came(own, first))
+            print('from elsewhere', len(ask(s, 1, HOME[:15] + b'\\2')))
+            second = ask(s, 0)[0]
+            print('again', came(own, first, second))
+            third = ask(s, 3)[0]
+            s.send(struct.pack('4I', 6, MAGIC, 24, 5) + bytes(8))
+            answer(s, 0x43)
+            print('given back', came(first, second, third))
+        """
+        said = self.host.run("python3", "-c", script, privileged=True)
+        for line in ("without a slot 0", "before [True]", "asked [False, True]", "from elsewhere 0", "again [False, False, True]",
+                     "given back [False, False, False]"):
+            self.assertIn(line, said.out, said)
 
     # ---- progress ----
 

@@ -15,6 +15,7 @@ void vb_udp_init_lane(struct vb_udp_lane *lane, unsigned number, const int recei
 	lane->batches = number;
 	memcpy(lane->receive_fd, receive_fd, sizeof(lane->receive_fd));
 	lane->batch = vb_udp_batch_create();
+	vb_dedicated_init(&lane->dedicated);
 }
 
 /* Told with each datagram: that the first knows is enough, for others are told by it when they are opened. */
@@ -63,11 +64,22 @@ void vb_udp_free_lanes(struct vb_udp_link *udp)
 		if (!lane)
 			continue;
 		vb_udp_batch_destroy(lane->batch);
+		vb_dedicated_fini(&lane->dedicated);
 		free(lane->tx_batch.burst);
 		vb_burst_pool_fini(&lane->bursts);
 		if (lane != &udp->first)
 			free(lane);
 	}
+}
+
+static bool tend(struct vb_link *link, unsigned lane, bool connected, struct vb_path *flow)
+{
+	return vb_dedicated_tend(&vb_udp_link_of(link)->lane[lane]->dedicated, connected, flow);
+}
+
+static void dedicate(struct vb_link *link, unsigned lane, const struct vb_path *flow, int fd)
+{
+	vb_dedicated_take(&vb_udp_link_of(link)->lane[lane]->dedicated, flow, fd);
 }
 
 const struct vb_link_lanes vb_udp_lanes = {
@@ -76,4 +88,6 @@ const struct vb_link_lanes vb_udp_lanes = {
 	.drain = vb_udp_drain_lane,
 	.flush = vb_udp_flush_lane,
 	.finish = vb_udp_finish_lane,
+	.tend = tend,
+	.dedicate = dedicate,
 };

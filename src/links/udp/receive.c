@@ -300,6 +300,8 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 	qp = find_qp(udp, packet.destination_qpn);
 	if (!qp) {
 		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), unknown_qp_pkts);
+		if (packet.destination_qpn >> VB_DAEMON_INDEX_BITS != udp->schedule->slot && vb_dedicated_forbid(&state->lane->dedicated))
+			vb_schedule_kick(udp->schedule);
 		return;
 	}
 	deliver_to(state, qp);
@@ -467,18 +469,58 @@ static VB_APART void take_bypassed_runs(struct vb_udp_link *udp, vb_time now)
 
 /* ---- sockets ---- */
 
-static bool drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
+/* Returns how many bundles there were. */
+static unsigned drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
 {
 	int count = vb_udp_batch_receive(lane->batch, fd, family == VB_IPV6);
 
 	if (count <= 0)
-		return false;
+		return 0;
 	if (!__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED))
 		__atomic_store_n(&lane->in_use[family], true, __ATOMIC_RELAXED);
 	if (lane == &udp->first && has_sources(udp))
 		take_bypassed_runs(udp, now);
 	deliver_batch(udp, lane, NULL, (unsigned)count, now);
-	return true;
+	return (unsigned)count;
+}
+
+/* Would it be worth while to have a socket for what just came to the lane's own? Bundles stay until the next are received. */
+static void consider_flow(struct vb_udp_link *udp, struct vb_udp_lane *lane, unsigned bundles)
+{
+	const struct vb_udp_bundle *bundle = vb_udp_batch_at(lane->batch, 0);
+	bool is_alone = bundles == 1 && bundle->length == bundle->segment && bundle->length >= VB_BTH_LENGTH + VB_ICRC_LENGTH;
+	struct vb_qp *qp;
+	bool suits;
+
+	if (!vb_dedicated_note(&lane->dedicated, is_alone ? &bundle->from : NULL) || udp->tap || !vb_dedicated_suits(&bundle->from))
+		return;
+	qp = find_qp(udp, vb_bth_destination_qpn(bundle->bytes));
+	if (!qp)
+		return;
+	vb_lock_take(&qp->lock);
+	suits = vb_udp_carries(udp, qp) && vb_udp_lane_of(udp, qp) == lane && vb_roce_knows_peer(qp);
+	vb_lock_release(&qp->lock);
+	if (suits && vb_dedicated_want(&lane->dedicated, qp->qpn))
+		vb_schedule_kick(udp->schedule);
+}
+
+static bool drain_dedicated(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_time now)
+{
+	struct vb_dedicated *dedicated = &lane->dedicated;
+	int older = dedicated->state == VB_DEDICATED_NEW ? lane->receive_fd[VB_IPV4] : dedicated->fd;
+	bool done = false, kick = false;
+
+	if (dedicated->state == VB_DEDICATED_NEW || dedicated->state == VB_DEDICATED_LEFT) {
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_socket(udp, lane, older, VB_IPV4, now) > 0; i++)
+			done = true;
+		kick = vb_dedicated_caught_up(dedicated);
+	} else if (drain_socket(udp, lane, dedicated->fd, VB_IPV4, now) > 0) {
+		vb_dedicated_came(dedicated);
+		done = true;
+	}
+	if (kick)
+		vb_schedule_kick(udp->schedule);
+	return done;
 }
 
 static bool drain_frames(struct vb_udp_link *udp, struct vb_frames *frames, vb_time now)
@@ -494,14 +536,27 @@ static bool drain_frames(struct vb_udp_link *udp, struct vb_frames *frames, vb_t
 static bool drain_lane(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_time now, bool all_families)
 {
 	bool done = false;
+	unsigned bundles;
 
 	if (++lane->passes % LOOK_AT_UNUSED_FAMILY == 0)
 		all_families = true;
+	if (vb_dedicated_is_read(&lane->dedicated)) {
+		done = drain_dedicated(udp, lane, now);
+		if (!all_families && !vb_dedicated_looks_beyond(&lane->dedicated))
+			return done;
+	}
 	for (unsigned family = 0; family < VB_FAMILIES; family++) {
 		if (lane->receive_fd[family] < 0 ||
 		    (!all_families && !__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED)))
 			continue;
-		done |= drain_socket(udp, lane, lane->receive_fd[family], family, now);
+		bundles = drain_socket(udp, lane, lane->receive_fd[family], family, now);
+		if (bundles == 0)
+			continue;
+		done = true;
+		if (family == VB_IPV4)
+			consider_flow(udp, lane, bundles);
+		if (vb_dedicated_others_came(&lane->dedicated))
+			vb_schedule_kick(udp->schedule);
 	}
 	return done;
 }
@@ -516,7 +571,7 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 	for (unsigned i = 0; udp->group_sockets > 0 && i < udp->groups; i++)
 		if (udp->group[i].receive_fd >= 0)
 			done |= drain_socket(udp, &udp->first, udp->group[i].receive_fd,
-					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, now);
+					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, now) > 0;
 	return done;
 }
 

@@ -14,7 +14,7 @@
 #include "io/udp.h"
 #include "wire/daemon_message.h"
 
-enum { LOWEST_PORT = 0xc000, TRIES = 64 };
+enum { TRIES = 64 };
 
 static bool next_id(const struct vb_burst_numbers *numbers, const struct vb_path *path, uint16_t *id)
 {
@@ -71,7 +71,7 @@ static bool make_socket(const struct vb_source_ports *ports, struct vb_source_po
 	for (unsigned i = 0; i < TRIES && fd == -EADDRINUSE; i++) {
 		uint32_t random = vb_random_u32() & 0x3fff & ~(VB_SOURCE_PORTS - 1u);
 
-		made->port = (uint16_t)(LOWEST_PORT | random | index);
+		made->port = (uint16_t)(VB_SOURCE_PORT_LOWEST | random | index);
 		made->own = *path;
 		made->own.source_port = made->port;
 		fd = vb_udp_open_sender_of(&made->own);
@@ -112,13 +112,14 @@ static uint16_t make_for(const struct vb_source_ports *ports, struct vb_source_p
 
 static uint16_t choose(const struct vb_source_ports *ports, struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
-	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
+	unsigned shared = (unsigned)(mix(peer, path->flow_label) % (VB_SOURCE_PORTS - VB_SOURCE_PORTS_NOT_SHARED));
 	uint16_t port = make_for(ports, pool, path, peer);
 
 	if (port != 0)
 		return port;
+	/* Backwards: those that are not shared come last, and are shared if no other could be made. */
 	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
-		struct vb_source_port *other = &pool[(shared + i) % VB_SOURCE_PORTS];
+		struct vb_source_port *other = &pool[(VB_SOURCE_PORTS - 1 - shared + VB_SOURCE_PORTS - i) % VB_SOURCE_PORTS];
 
 		if (other->fd >= 0)
 			return other->port;

@@ -6,7 +6,8 @@
  * A receiver may merge datagrams of one address/port 4-tuple into a bundle that goes where the first one's QPN says.
  * Packets for two processes must therefore not share a 4-tuple: each destination process gets a port of its own as long
  * as there are unused ones. Lanes of a process (schedule/lane.h) are better off with ports of their own, too, and would soon have all:
- * they have none beyond half of the pool.
+ * they have none beyond half of the pool. Where there are more destinations than ports they share those of the other half: a receiver sees
+ * by a port of the first that what comes from there is for one process.
  */
 #ifndef VB_LINKS_UDP_SOURCE_PORTS_H
 #define VB_LINKS_UDP_SOURCE_PORTS_H
@@ -19,7 +20,13 @@
 #include "wire/burst.h"
 #include "wire/path.h"
 
-enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS, VB_SOURCE_PORTS_OF_LANES = VB_SOURCE_PORTS / 2 };
+enum {
+	VB_SOURCE_PORT_BITS = 5,
+	VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS,
+	VB_SOURCE_PORTS_OF_LANES = VB_SOURCE_PORTS / 2,
+	VB_SOURCE_PORTS_NOT_SHARED = VB_SOURCE_PORTS / 2,
+	VB_SOURCE_PORT_LOWEST = 0xc000,
+};
 
 struct vb_source_port {
 	int fd;                            /* atomic: -1 not made yet */
@@ -38,6 +45,12 @@ struct vb_source_ports {
 
 void vb_source_ports_init(struct vb_source_ports *ports);
 void vb_source_ports_fini(struct vb_source_ports *ports);
+
+/* Of a peer of our own: does it send to one process alone from there? */
+static inline bool vb_source_port_has_one_destination(uint16_t port)
+{
+	return port >= VB_SOURCE_PORT_LOWEST && (port & (VB_SOURCE_PORTS - 1)) < VB_SOURCE_PORTS_NOT_SHARED;
+}
 
 /* The port for packets on that path (which lacks just this) to the process of that slot, the same for each call; 0: no socket
  * could be made. */

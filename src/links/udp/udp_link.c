@@ -47,6 +47,9 @@ static void abandon(struct vb_link *link)
 		vb_descriptor_close(vb_frames_descriptor(udp->frames));
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++)
+		if (udp->lane[i])
+			vb_dedicated_fini(&udp->lane[i]->dedicated);
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			if (udp->ports.port[family][i].fd >= 0)
@@ -110,7 +113,10 @@ static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_d
 static void withdraw(struct vb_link *link, struct vb_qp *qp)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_dedicated *dedicated = &vb_udp_lane_of(udp, qp)->dedicated;
 
+	if (dedicated->qpn == qp->qpn && vb_dedicated_end(dedicated))
+		vb_schedule_kick(udp->schedule);
 	vb_multicast_forget_qp(udp, qp);
 	vb_udp_drop_question(udp, qp->qpn);
 	*vb_udp_state_of(udp, qp) = (struct vb_udp_state){0};
@@ -129,6 +135,8 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 		for (unsigned family = 0; lane && family < VB_FAMILIES; family++)
 			if (lane->receive_fd[family] >= 0)
 				fd[count++] = lane->receive_fd[family];
+		if (lane && lane->dedicated.fd >= 0)
+			fd[count++] = lane->dedicated.fd;
 	}
 	if (groups_fd >= 0)
 		fd[count++] = groups_fd;

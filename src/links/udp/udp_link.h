@@ -10,6 +10,7 @@
  *   frames.c        RoCEv1: the same packets in frames of their own
  *   source_ports.c  the pool of sending sockets
  *   counted.c       those of them that are connected
+ *   dedicated.c     sockets to which one flow comes
  *   inquiry.c       peers that ask why something failed
  *   lanes.c         sockets of threads that have their own
  *   starved.c       asking about a peer that is silent, before its connection ends
@@ -25,6 +26,7 @@
 #include "base/time.h"
 #include "links/burst_pool.h"
 #include "links/link.h"
+#include "links/udp/dedicated.h"
 #include "links/udp/source_ports.h"
 #include "queue/host.h"
 #include "schedule/schedule.h"
@@ -70,6 +72,7 @@ struct vb_udp_lane {
 	/* Under the lane's lock. */
 	struct vb_udp_batch *batch;
 	unsigned passes;
+	struct vb_dedicated dedicated;
 	uint64_t batches;                  /* receive.c: of datagrams, so far; the lowest bits are the lane's number */
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
 

@@ -40,6 +40,7 @@ static const struct {
 	{0x12, VB_DAEMON_FROM_PROCESS, 16 + 16, 0, 0},
 	{0x13, VB_DAEMON_FROM_PROCESS, 16 + 16, 1, 2},
 	{0x14, VB_DAEMON_FROM_PROCESS, 16 + 16, 0, 0},
+	{0x15, VB_DAEMON_FROM_PROCESS, 16 + 40, 0, 0},
 	{0x20, VB_DAEMON_FROM_PROCESS, 16 + 152, 0, 0},
 	{0x21, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x22, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
@@ -64,6 +65,7 @@ static const struct {
 	{0x4e, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x4f, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_counters) + 16 * 8, 0, 0},
 	{0x50, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
+	{0x51, VB_DAEMON_FROM_DAEMON, 16 + 40, 0, 1},
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -76,6 +78,8 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 {
 	struct vb_daemon_device device = {.name = "roce_eth0", .interface = "eth0", .interface_index = 2, .guid = 1,
 					  .active_mtu = 3, .active = 1, .gid_count = 2};
+
+	static const uint8_t ipv4[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1};
 
 	vb_daemon_message_begin(m, type, 9);
 	switch (type) {
@@ -98,6 +102,13 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->lane.lane = 1;
 		m->lane.descriptors = VB_DAEMON_FD_IPV6;
 		return 1;
+	case VB_DAEMON_OPEN_DEDICATED:
+	case VB_DAEMON_DEDICATED:
+		m->dedicated.lane = 7;
+		m->dedicated.port = 0xc001;
+		memcpy(m->dedicated.peer, ipv4, sizeof(ipv4));
+		memcpy(m->dedicated.own, ipv4, sizeof(ipv4));
+		break;
 	case VB_DAEMON_ERROR:
 		m->error.error = EADDRINUSE;
 		strcpy(m->error.text, "the port is taken");
@@ -260,6 +271,14 @@ static void bad_fields_do_not(void **state)
 	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6);
 	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = VB_DAEMON_FD_PAGE);
 	REFUSED(VB_DAEMON_LANE, VB_DAEMON_FROM_DAEMON, m.lane.slot = 1024);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.lane = 8);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.port = 0);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.port = 0x10000);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.peer[0] = 0xfe);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.own[0] = 0xfe);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.dedicated.own[12] = 239);
+	REFUSED(VB_DAEMON_OPEN_DEDICATED, VB_DAEMON_FROM_PROCESS, m.header.sequence = 0);
+	REFUSED(VB_DAEMON_DEDICATED, VB_DAEMON_FROM_DAEMON, m.dedicated.lane = 8);
 	REFUSED(VB_DAEMON_PROBE_SEEN, VB_DAEMON_FROM_PROCESS, m.probe_seen.lane = 8);
 	REFUSED(VB_DAEMON_PROBE_SEEN, VB_DAEMON_FROM_PROCESS, m.probe_seen.reserved = 1);
 	REFUSED(VB_DAEMON_OPEN_FRAME_PORT, VB_DAEMON_FROM_PROCESS, m.frame_port.slot = 1024);
@@ -301,6 +320,9 @@ static void news_have_no_number(void **state)
 	make_good(&m, VB_DAEMON_DEVICE_GONE);
 	m.header.sequence = 0;
 	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
+	make_good(&m, VB_DAEMON_DEDICATED);
+	m.header.sequence = 0;
+	assert_int_equal(check(&m, m.header.length, 1, VB_DAEMON_FROM_DAEMON), 0);
 	make_good(&m, VB_DAEMON_SHOW_RESOURCES);
 	m.header.sequence = 0;
 	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
