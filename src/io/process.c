@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
+#include "io/uncancelled.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -34,7 +35,8 @@ bool vb_process_has_ended(int watch)
 {
 	struct pollfd item = {.fd = watch, .events = POLLIN};
 
-	return poll(&item, 1, 0) == 1;
+	/* Those ask who poll for completions. */
+	return vb_call_ppoll(&item, 1, &(struct timespec){0}) == 1;
 }
 
 bool vb_process_is_stopped(pid_t pid)

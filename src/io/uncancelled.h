@@ -8,8 +8,10 @@
 #ifndef VB_IO_UNCANCELLED_H
 #define VB_IO_UNCANCELLED_H
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline ssize_t vb_call_read(int fd, void *bytes, size_t length)
@@ -55,6 +57,11 @@ static inline int vb_call_sendmmsg(int fd, struct mmsghdr *messages, unsigned co
 static inline ssize_t vb_call_recvmsg(int fd, struct msghdr *message, int flags)
 {
 	return syscall(SYS_recvmsg, fd, message, flags);
+}
+
+static inline int vb_call_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout)
+{
+	return (int)syscall(SYS_ppoll, fds, count, timeout, NULL, 0);
 }
 
 /* Without a time to wait. */

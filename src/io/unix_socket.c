@@ -18,6 +18,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/uncancelled.h"
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
@@ -164,18 +165,19 @@ void vb_unix_widen(int fd)
 int vb_unix_send_parts(int fd, const struct iovec *parts, unsigned count, vb_time patience)
 {
 	struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = count};
+	struct timespec limit = {.tv_sec = patience / VB_SECONDS(1), .tv_nsec = patience % VB_SECONDS(1)};
 	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	bool waited = false;
 
 	for (;;) {
-		if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		if (vb_call_sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			return 0;
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN || waited)
 			return -errno;
 		waited = true;
-		(void)poll(&room, 1, (int)(patience / VB_MILLISECONDS(1)));
+		(void)vb_call_ppoll(&room, 1, &limit);
 	}
 }
 

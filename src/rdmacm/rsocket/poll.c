@@ -8,12 +8,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/time.h"
 #include "io/cancellation.h"
+#include "io/uncancelled.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/wait.h"
@@ -158,7 +157,7 @@ static int poll_ordinary(struct polling *polling)
 	if (!polling->has_ordinary)
 		return 0;
 	/* No point at which the thread is cancelled: that is where it sleeps. */
-	return syscall(SYS_ppoll, polling->kernel, polling->count, &at_once, NULL, 0) < 0 ? -errno : 0;
+	return vb_call_ppoll(polling->kernel, polling->count, &at_once) < 0 ? -errno : 0;
 }
 
 /* Without sleeping, for as long as it is worth it. */
