@@ -283,6 +283,8 @@ static void take_dedicated(struct vb_endpoint *endpoint, const struct vb_daemon_
 	vb_lock_take(endpoint->schedule.lane[told->lane].lock);
 	link->driver->lanes->dedicate(link, told->lane, &flow, fd);
 	vb_lock_release(endpoint->schedule.lane[told->lane].lock);
+	/* There may be as many as before. */
+	endpoint->sockets_kept = 0;
 }
 
 void vb_daemon_link_serve(struct vb_endpoint *endpoint)

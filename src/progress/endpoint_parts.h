@@ -75,7 +75,7 @@ struct vb_endpoint {
 	/* Those that packets come by, for threads that wait for them (wire_sockets.c). */
 	int sockets;                       /* atomic; -1: not yet */
 	bool sockets_wanted;               /* atomic */
-	unsigned sockets_kept;             /* the engine thread's: how many are in it */
+	unsigned sockets_kept;             /* the engine thread's: how many are in it; 0: to be looked at again */
 
 	/* The connection to verbenad: the engine thread's once that runs. */
 	struct vb_daemon_client daemon;

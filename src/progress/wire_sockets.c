@@ -7,7 +7,8 @@
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
 
-/* There are more as time goes by, and never other ones. */
+/* Seen by their number: lanes' sockets stay. One of a flow comes and goes (links/udp/dedicated.h): who takes it in says so, and when it
+ * goes nothing comes to it any more. */
 void vb_endpoint_keep_sockets(struct vb_endpoint *endpoint)
 {
 	const struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
