@@ -5,6 +5,7 @@
  * __read_chk and its kind are what programs call that were compiled with _FORTIFY_SOURCE.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -21,6 +22,15 @@ ssize_t __read_chk(int fd, void *buffer, size_t length, size_t room);
 ssize_t __recv_chk(int fd, void *buffer, size_t length, size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void *buffer, size_t length, size_t room, int flags, struct sockaddr *from,
 		       socklen_t *size);
+
+/* The beginning of a call at which a thread that was told to end does so (pthreads(7)): here, where nothing is held, or where it sleeps. */
+static struct vb_connection *enter(int fd)
+{
+	if (!vb_connection_is_known(fd))
+		return NULL;
+	pthread_testcancel();
+	return vb_connection_get(fd);
+}
 
 /* The end of a call on a connection. */
 static ssize_t leave(struct vb_connection *connection, ssize_t result)
@@ -50,14 +60,14 @@ static ssize_t transmit(struct vb_connection *connection, const void *buffer, si
 
 PRELOAD ssize_t read(int fd, void *buffer, size_t length)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	return connection == NULL ? NEXT(read)(fd, buffer, length) : receive(connection, buffer, length, 0);
 }
 
 PRELOAD ssize_t __read_chk(int fd, void *buffer, size_t length, size_t room)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	if (connection == NULL || length > room) {
 		if (connection != NULL)
@@ -69,7 +79,7 @@ PRELOAD ssize_t __read_chk(int fd, void *buffer, size_t length, size_t room)
 
 PRELOAD ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	if (connection == NULL)
 		return NEXT(readv)(fd, iov, count);
@@ -78,7 +88,7 @@ PRELOAD ssize_t readv(int fd, const struct iovec *iov, int count)
 
 PRELOAD ssize_t recv(int fd, void *buffer, size_t length, int flags)
 {
-	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : vb_connection_get(fd);
+	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : enter(fd);
 
 	return connection == NULL ? NEXT(recv)(fd, buffer, length, flags) : receive(connection, buffer, length, flags);
 }
@@ -92,7 +102,7 @@ PRELOAD ssize_t __recv_chk(int fd, void *buffer, size_t length, size_t room, int
 
 PRELOAD ssize_t recvfrom(int fd, void *buffer, size_t length, int flags, struct sockaddr *from, socklen_t *size)
 {
-	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : vb_connection_get(fd);
+	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : enter(fd);
 
 	if (connection == NULL)
 		return NEXT(recvfrom)(fd, buffer, length, flags, from, size);
@@ -123,7 +133,7 @@ static ssize_t receive_message(struct vb_connection *connection, struct msghdr *
 
 PRELOAD ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : vb_connection_get(fd);
+	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : enter(fd);
 
 	if (connection == NULL)
 		return NEXT(recvmsg)(fd, message, flags);
@@ -132,7 +142,7 @@ PRELOAD ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 PRELOAD int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
 {
-	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : vb_connection_get(fd);
+	struct vb_connection *connection = flags & MSG_ERRQUEUE ? NULL : enter(fd);
 	ssize_t result;
 
 	if (connection == NULL || count == 0) {
@@ -150,14 +160,14 @@ PRELOAD int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags
 
 PRELOAD ssize_t write(int fd, const void *buffer, size_t length)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	return connection == NULL ? NEXT(write)(fd, buffer, length) : transmit(connection, buffer, length, 0);
 }
 
 PRELOAD ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	if (connection == NULL)
 		return NEXT(writev)(fd, iov, count);
@@ -166,7 +176,7 @@ PRELOAD ssize_t writev(int fd, const struct iovec *iov, int count)
 
 PRELOAD ssize_t send(int fd, const void *buffer, size_t length, int flags)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	return connection == NULL ? NEXT(send)(fd, buffer, length, flags) : transmit(connection, buffer, length, flags);
 }
@@ -174,7 +184,7 @@ PRELOAD ssize_t send(int fd, const void *buffer, size_t length, int flags)
 PRELOAD ssize_t sendto(int fd, const void *buffer, size_t length, int flags, const struct sockaddr *to, socklen_t size)
 {
 	/* An address on a connected TCP socket is ignored; with MSG_FASTOPEN it connects, and is not yet ours. */
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	return connection == NULL ? NEXT(sendto)(fd, buffer, length, flags, to, size) :
 				    transmit(connection, buffer, length, flags);
@@ -182,7 +192,7 @@ PRELOAD ssize_t sendto(int fd, const void *buffer, size_t length, int flags, con
 
 PRELOAD ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 
 	if (connection == NULL)
 		return NEXT(sendmsg)(fd, message, flags);
@@ -191,7 +201,7 @@ PRELOAD ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 PRELOAD int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-	struct vb_connection *connection = vb_connection_get(fd);
+	struct vb_connection *connection = enter(fd);
 	unsigned done = 0;
 	ssize_t result = 0;
 

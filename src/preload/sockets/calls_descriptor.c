@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "io/cancellation.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "preload/sockets/epoll.h"
@@ -72,6 +74,7 @@ PRELOAD int connect(int fd, const struct sockaddr *address, socklen_t length)
 	/* Known already: it asks how its first connect went. */
 	if (vb_connection_is_known(fd) || !is_candidate(fd, family, port))
 		return NEXT(connect)(fd, address, length);
+	pthread_testcancel();
 	listener = vb_upgrade_listen(fd, family, token);
 	if (listener == NULL)
 		return NEXT(connect)(fd, address, length);
@@ -120,12 +123,25 @@ PRELOAD int shutdown(int fd, int how)
 
 /* ---- descriptors ---- */
 
-PRELOAD int close(int fd)
+/* A thread that was told to end does so before anything has ended, or when everything has. */
+static int close_ours(int fd)
 {
 	int kept = errno;
 
+	pthread_testcancel();
+
+	VB_UNCANCELLED;
+
 	forget(fd);
 	errno = kept;
+	return NEXT(close)(fd);
+}
+
+PRELOAD int close(int fd)
+{
+	if (vb_connection_is_known(fd) || vb_sockets_epoll_concerns(fd))
+		return close_ours(fd);
+	forget(fd);
 	return NEXT(close)(fd);
 }
 

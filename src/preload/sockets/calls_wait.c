@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
@@ -33,7 +34,7 @@ static struct timespec milliseconds(int count)
 	return (struct timespec){.tv_sec = count / 1000, .tv_nsec = count % 1000 * 1000000L};
 }
 
-/* ---- poll ---- */
+/* ---- poll; a thread that was told to end does so here or where it sleeps (pthreads(7)) ---- */
 
 PRELOAD int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
@@ -41,6 +42,7 @@ PRELOAD int poll(struct pollfd *fds, nfds_t count, int timeout)
 
 	if (!vb_sockets_poll_concerns(fds, count))
 		return NEXT(poll)(fds, count, timeout);
+	pthread_testcancel();
 	return result_of(vb_sockets_poll(fds, count, timeout < 0 ? NULL : &limit, NULL));
 }
 
@@ -48,6 +50,7 @@ PRELOAD int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeo
 {
 	if (!vb_sockets_poll_concerns(fds, count))
 		return NEXT(ppoll)(fds, count, timeout, mask);
+	pthread_testcancel();
 	return result_of(vb_sockets_poll(fds, count, timeout, mask));
 }
 
@@ -81,6 +84,7 @@ PRELOAD int select(int count, fd_set *readable, fd_set *writable, fd_set *except
 
 	if (!select_concerns(count, readable, writable, exceptional))
 		return NEXT(select)(count, readable, writable, exceptional, timeout);
+	pthread_testcancel();
 	if (timeout == NULL)
 		return result_of(vb_sockets_select(count, (fd_set *[3]){readable, writable, exceptional}, NULL, NULL));
 	began = vb_rsocket_now();
@@ -99,6 +103,7 @@ PRELOAD int pselect(int count, fd_set *readable, fd_set *writable, fd_set *excep
 {
 	if (!select_concerns(count, readable, writable, exceptional))
 		return NEXT(pselect)(count, readable, writable, exceptional, timeout, mask);
+	pthread_testcancel();
 	return result_of(vb_sockets_select(count, (fd_set *[3]){readable, writable, exceptional}, timeout, mask));
 }
 
@@ -127,6 +132,7 @@ PRELOAD int epoll_pwait(int epoll, struct epoll_event *events, int room, int tim
 
 	if (room <= 0 || !vb_sockets_epoll_concerns(epoll))
 		return NEXT(epoll_pwait)(epoll, events, room, timeout, mask);
+	pthread_testcancel();
 	deadline = timeout < 0 ? VB_TIME_NEVER : timeout == 0 ? 0 : vb_rsocket_now() + VB_MILLISECONDS(timeout);
 	return result_of(vb_sockets_epoll_wait(epoll, events, room, deadline, mask));
 }
@@ -143,6 +149,7 @@ PRELOAD int epoll_pwait2(int epoll, struct epoll_event *events, int room, const 
 
 	if (room <= 0 || !vb_sockets_epoll_concerns(epoll))
 		return NEXT(epoll_pwait2)(epoll, events, room, timeout, mask);
+	pthread_testcancel();
 	if (timeout != NULL)
 		deadline = timeout->tv_sec == 0 && timeout->tv_nsec == 0 ? 0 :
 			   vb_rsocket_now() + VB_SECONDS(timeout->tv_sec) + timeout->tv_nsec;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "io/event.h"
 #include "preload/sockets/report.h"
 #include "preload/sockets/table.h"
@@ -65,6 +66,9 @@ void vb_connection_put(struct vb_connection *connection)
 {
 	if (__atomic_sub_fetch(&connection->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
+
+	VB_UNCANCELLED;
+
 	if (connection->listener != NULL)
 		vb_upgrade_close_rsocket(connection->listener);
 	if (connection->rs != NULL)
@@ -136,6 +140,7 @@ __attribute__((constructor)) static void watch_forks(void)
 void vb_connection_track(int fd, bool is_connector, bool nonblocking, struct vb_rsocket *listener,
 			 const uint8_t token[VB_TOKEN])
 {
+	VB_UNCANCELLED;
 	struct vb_connection *connection = calloc(1, sizeof(*connection));
 	int error = -ENOMEM;
 
@@ -200,6 +205,9 @@ void vb_connection_forget(int fd)
 
 	if (vb_fd_table_look(&table, fd) == NULL)
 		return;
+
+	VB_UNCANCELLED;
+
 	vb_mutex_lock(&table.lock);
 	connection = vb_fd_table_look(&table, fd);
 	if (connection != NULL) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "io/cancellation.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "preload/next.h"
@@ -68,6 +69,9 @@ static void put_set(struct set *set)
 {
 	if (__atomic_sub_fetch(&set->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
+
+	VB_UNCANCELLED;
+
 	vb_mutex_fini(&set->lock);
 	close(set->wake_fd);
 	close(set->inner);
@@ -115,6 +119,7 @@ static int open_set(struct set *set, int epoll)
 /* The set with a reference of the caller's; NULL with -errno in *error. */
 static struct set *make_set(int epoll, int *error)
 {
+	VB_UNCANCELLED;
 	struct set *set = calloc(1, sizeof(*set));
 
 	*error = -ENOMEM;
@@ -154,6 +159,8 @@ static void after_fork_in_parent(void) VB_RELEASES(sets.lock)
 /* The connections in it are the parent's. */
 static void after_fork_in_child(void) VB_RELEASES(sets.lock)
 {
+	VB_UNCANCELLED;
+
 	for (int fd = 0; (fd = vb_fd_table_next(&sets, fd)) >= 0; fd++) {
 		struct set *set = vb_fd_table_look(&sets, fd);
 
@@ -405,6 +412,7 @@ static void take_rung(struct set *set)
 /* Which registrations have to be looked at. Caller holds set->lock. True: packets have come. */
 static bool take_inner_events(struct set *set)
 {
+	VB_UNCANCELLED;
 	struct epoll_event events[INNER_EVENTS];
 	bool packets = false;
 	int count;
@@ -534,6 +542,7 @@ static bool take_own(const struct set *set, struct epoll_event *events, int *cou
  * Events, or -errno. */
 static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
+	VB_UNCANCELLED;
 	int count = wait_in_kernel(set, events, room, deadline, mask);
 
 	if (count <= 0)
@@ -671,12 +680,26 @@ static void take_packets(struct set *set)
 	}
 }
 
+/* A thread that was cancelled while it slept. */
+static void give_up(void *argument)
+{
+	struct set *set = argument;
+
+	vb_rstream_sleep_end();
+	vb_mutex_lock(&set->lock);
+	set->sleepers--;
+	vb_mutex_unlock(&set->lock);
+	put_set(set);
+}
+
 /* Asleep until there is something to report, or the deadline has come. `by_packets`: packets have come, perhaps for nothing of that. */
 static int sleep_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask, bool by_itself,
 		      bool *by_packets)
 {
+	unsigned owed = vb_cancellation_owe(give_up, set);
 	int count = wait_in_kernel(set, events, room, deadline, mask);
 
+	vb_cancellation_settled(owed);
 	if (by_itself)
 		vb_rstream_sleep_end();
 	vb_mutex_lock(&set->lock);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/time.h"
+#include "io/cancellation.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "preload/sockets/patience.h"
@@ -22,12 +23,14 @@
 /* The kernel's list: for each of the program's entries as many as a connection needs, the thread's eventfd and the sockets of the wire. */
 enum { WAKE, WIRE, OWN_FDS };              /* behind those of the program's entries */
 
+/* Not on the stack, which is gone when a thread that was cancelled gives it back. */
 struct polling {
 	struct pollfd *fds;
 	nfds_t count;
-	struct vb_connection **connections; /* NULL: an ordinary descriptor */
 	struct pollfd *kernel;
 	bool has_rsockets;
+	struct pollfd *own_fds;            /* of select, for a thread that does not come back; or NULL */
+	struct vb_connection *connections[]; /* NULL: an ordinary descriptor */
 };
 
 /* A thread that polls is a server's loop or a client that waits for its server, and does the same again. */
@@ -43,18 +46,18 @@ static struct pollfd *own_of(const struct polling *polling)
 	return kernel_of(polling, polling->count);
 }
 
-static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
+/* NULL: there is no memory for it. */
+static struct polling *begin(struct pollfd *fds, nfds_t count, struct pollfd *own_fds)
 {
+	size_t head = sizeof(struct polling) + count * sizeof(struct vb_connection *);
+	struct polling *polling = calloc(1, head + (count * VB_READINESS_FDS + OWN_FDS) * sizeof(struct pollfd));
+
+	if (polling == NULL)
+		return NULL;
 	polling->fds = fds;
 	polling->count = count;
-	polling->connections = calloc(count + 1, sizeof(*polling->connections));
-	polling->kernel = calloc(count * VB_READINESS_FDS + OWN_FDS, sizeof(*polling->kernel));
-	polling->has_rsockets = false;
-	if (polling->connections == NULL || polling->kernel == NULL) {
-		free(polling->connections);
-		free(polling->kernel);
-		return -ENOMEM;
-	}
+	polling->kernel = (void *)((char *)polling + head);
+	polling->own_fds = own_fds;
 	for (nfds_t i = 0; i < count; i++) {
 		struct pollfd *kernel = kernel_of(polling, i);
 
@@ -65,17 +68,27 @@ static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 	}
 	for (unsigned i = 0; i < OWN_FDS; i++)
 		own_of(polling)[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-	return 0;
+	return polling;
 }
 
-static void end(struct polling *polling)
+static void end_sleep(struct polling *polling)
 {
+	if (own_of(polling)[WIRE].fd >= 0)
+		vb_rstream_sleep_end();
+	own_of(polling)[WIRE].fd = -1;
+}
+
+static void end(void *argument)
+{
+	struct polling *polling = argument;
+
+	end_sleep(polling);
 	vb_rsocket_unwatch_all();
 	for (nfds_t i = 0; i < polling->count; i++)
 		if (polling->connections[i] != NULL)
 			vb_connection_put(polling->connections[i]);
-	free(polling->connections);
-	free(polling->kernel);
+	free(polling->own_fds);
+	free(polling);
 }
 
 static short ask(struct polling *polling, nfds_t i, bool before_sleep)
@@ -119,8 +132,11 @@ static int look(struct polling *polling, bool before_sleep)
 static int ask_kernel(struct polling *polling, const struct timespec *timeout, const sigset_t *mask)
 {
 	const struct pollfd *wake = &own_of(polling)[WAKE];
+	unsigned owed = vb_cancellation_owe(end, polling);
+	int count = NEXT(ppoll)(polling->kernel, polling->count * VB_READINESS_FDS + OWN_FDS, timeout, mask);
 
-	if (NEXT(ppoll)(polling->kernel, polling->count * VB_READINESS_FDS + OWN_FDS, timeout, mask) < 0)
+	vb_cancellation_settled(owed);
+	if (count < 0)
 		return -errno;
 	if (wake->revents != 0)
 		vb_rsocket_wake_clear(wake->fd);
@@ -183,13 +199,6 @@ static void begin_sleep(struct polling *polling)
 		/* It is the same for all. */
 		break;
 	}
-}
-
-static void end_sleep(struct polling *polling)
-{
-	if (own_of(polling)[WIRE].fd >= 0)
-		vb_rstream_sleep_end();
-	own_of(polling)[WIRE].fd = -1;
 }
 
 /* A thread that has slept on the wire itself makes the pass itself: it need not tell itself of what that brings. */
@@ -257,16 +266,22 @@ bool vb_sockets_poll_concerns(struct pollfd *fds, nfds_t count)
 	return false;
 }
 
+static int poll_for(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, struct pollfd *own_fds)
+{
+	struct polling *polling = begin(fds, count, own_fds);
+	int result;
+
+	if (polling == NULL)
+		return -ENOMEM;
+	result = poll_until(polling, deadline_of(timeout), mask);
+	polling->own_fds = NULL;
+	end(polling);
+	return result;
+}
+
 int vb_sockets_poll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
-	struct polling polling;
-	int result = begin(&polling, fds, count);
-
-	if (result != 0)
-		return result;
-	result = poll_until(&polling, deadline_of(timeout), mask);
-	end(&polling);
-	return result;
+	return poll_for(fds, count, timeout, mask, NULL);
 }
 
 /* ---- select ---- */
@@ -335,7 +350,7 @@ int vb_sockets_select(int count, fd_set *sets[3], const struct timespec *timeout
 		if (events != 0)
 			fds[used++] = (struct pollfd){.fd = fd, .events = events};
 	}
-	result = vb_sockets_poll(fds, used, timeout, mask);
+	result = poll_for(fds, used, timeout, mask, fds);
 	if (result >= 0)
 		result = report(fds, used, sets);
 	free(fds);

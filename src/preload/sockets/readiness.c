@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "io/cancellation.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "rdmacm/rsocket/stream.h"
@@ -14,6 +15,7 @@ static const short OUTPUT = POLLOUT | POLLWRNORM | POLLERR;
 
 static short ask_tcp(int fd)
 {
+	VB_UNCANCELLED;
 	struct pollfd asked = {.fd = fd, .events = (short)(INPUT | OUTPUT)};
 
 	return NEXT(poll)(&asked, 1, 0) > 0 ? asked.revents : 0;
@@ -82,6 +84,9 @@ void vb_readiness_collect(struct vb_connection *connection)
 
 	if (rs == NULL)
 		return;
+
+	VB_UNCANCELLED;
+
 	vb_mutex_lock(&rs->lock);
 	if (!rs->closed) {
 		rs->kind->collect(rs);
@@ -149,11 +154,20 @@ static bool becomes_ready_soon(struct vb_connection *connection, short events)
 /* Of the list that a thread sleeps on for one connection. */
 enum { WAKE = VB_READINESS_FDS, WIRE, SLEEPER_FDS };
 
-/* Asleep, and no more. */
-static int sleep_in_kernel(struct pollfd fds[SLEEPER_FDS], const struct timespec *timeout)
+static void give_up(void *connection)
 {
+	vb_rstream_sleep_end();
+	vb_rsocket_unwatch_all();
+	vb_connection_put(connection);
+}
+
+/* Asleep, and no more. */
+static int sleep_in_kernel(struct vb_connection *connection, struct pollfd fds[SLEEPER_FDS], const struct timespec *timeout)
+{
+	unsigned owed = vb_cancellation_owe(give_up, connection);
 	int result = NEXT(ppoll)(fds, SLEEPER_FDS, timeout, NULL) < 0 ? -errno : 0;
 
+	vb_cancellation_settled(owed);
 	if (fds[WIRE].fd >= 0)
 		vb_rstream_sleep_end();
 	return result;
@@ -167,7 +181,7 @@ static int sleep_once(struct vb_connection *connection, struct pollfd fds[SLEEPE
 	int error = -EAGAIN;
 
 	if (left >= 0)
-		error = sleep_in_kernel(fds, deadline == VB_TIME_NEVER ? NULL : &timeout);
+		error = sleep_in_kernel(connection, fds, deadline == VB_TIME_NEVER ? NULL : &timeout);
 	else if (fds[WIRE].fd >= 0)
 		vb_rstream_sleep_end();
 	if (error != 0)

@@ -32,7 +32,8 @@ void vb_readiness_disarm(struct vb_connection *connection, const struct vb_conne
 /* The calling thread is to be woken when another thread has taken it. -1: there is nothing to take yet. */
 int vb_readiness_watch(struct vb_connection *connection);
 
-/* Until one of the events is there; 0, -EAGAIN when it is too late, -EINTR. No lock. */
+/* Until one of the events is there; 0, -EAGAIN when it is too late, -EINTR. No lock. The caller holds a reference and nothing else: a
+ * thread that is cancelled while it sleeps gives that back. */
 int vb_readiness_wait(struct vb_connection *connection, short events, vb_time deadline);
 
 #endif

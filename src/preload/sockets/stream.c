@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "io/cancellation.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "rdmacm/rsocket/iov.h"
@@ -45,6 +46,7 @@ static void move_on(struct vb_iov_cursor *cursor, size_t length)
 
 static ssize_t tcp_receive(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
 {
+	VB_UNCANCELLED;
 	struct iovec pieces[PIECES];
 	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = pieces_of(to, pieces)};
 	ssize_t got = NEXT(recvmsg)(connection->fd, &message, flags | MSG_DONTWAIT);
@@ -58,6 +60,7 @@ static ssize_t tcp_receive(struct vb_connection *connection, struct vb_iov_curso
 
 static ssize_t tcp_send(struct vb_connection *connection, struct vb_iov_cursor *from, int flags)
 {
+	VB_UNCANCELLED;
 	struct iovec pieces[PIECES];
 	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = pieces_of(from, pieces)};
 	ssize_t sent = NEXT(sendmsg)(connection->fd, &message, flags | MSG_DONTWAIT);
@@ -93,6 +96,7 @@ static void switch_receiving(struct vb_connection *connection)
 
 static ssize_t look_before_token(struct vb_connection *connection)
 {
+	VB_UNCANCELLED;
 	bool found = false;
 	ssize_t count = vb_token_reader_look(&connection->token_reader, connection->token, connection->fd, taken(connection, &found));
 
@@ -103,6 +107,7 @@ static ssize_t look_before_token(struct vb_connection *connection)
 
 static ssize_t receive_before_token(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
 {
+	VB_UNCANCELLED;
 	bool found = false;
 	ssize_t count = vb_token_reader_receive(&connection->token_reader, connection->token, connection->fd, to, flags,
 						taken(connection, &found));
@@ -193,6 +198,7 @@ ssize_t vb_stream_send(struct vb_connection *connection, struct vb_iov_cursor *f
 
 int vb_stream_shutdown(struct vb_connection *connection, int how)
 {
+	VB_UNCANCELLED;
 	struct vb_rsocket *rs = connection->rs;
 	int error = 0;
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "preload/next.h"
+#include "io/cancellation.h"
 #include "preload/sockets/connection.h"
 #include "preload/sockets/readiness.h"
 #include "rdmacm/rsocket/iov.h"
@@ -83,6 +83,7 @@ ssize_t vb_transfer_send(struct vb_connection *connection, const struct iovec *i
 
 ssize_t vb_transfer_file(struct vb_connection *connection, int file, off_t *offset, size_t count)
 {
+	VB_UNCANCELLED;
 	off_t at = offset != NULL ? *offset : lseek(file, 0, SEEK_CUR);
 	ssize_t total = 0, result = 0;
 	char *bytes;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "io/cancellation.h"
 #include "preload/sockets/connection.h"
 #include "preload/sockets/settings.h"
 #include "rdmacm/rsocket/stream.h"
@@ -178,6 +179,8 @@ static bool may_stay_plain(const struct vb_connection *connection)
 
 void vb_upgrade_decline(struct vb_connection *connection)
 {
+	VB_UNCANCELLED;
+
 	if (may_stay_plain(connection))
 		stay_plain(connection);
 }
@@ -207,6 +210,7 @@ static struct vb_rsocket *listen_on(const union vb_rsocket_address *local, const
 
 struct vb_rsocket *vb_upgrade_listen(int fd, int family, uint8_t token[VB_TOKEN])
 {
+	VB_UNCANCELLED;
 	union vb_rsocket_address local, any = {.storage.ss_family = (sa_family_t)family};
 
 	if (rsockets_fail() || !vb_token_make(token) || !name_of(fd, false, &local))
@@ -363,6 +367,9 @@ void vb_upgrade_advance(struct vb_connection *connection)
 {
 	if (connection->phase == VB_CONNECTION_UP)
 		return;
+
+	VB_UNCANCELLED;
+
 	if (connection->phase == VB_CONNECTION_FRESH)
 		begin(connection);
 	if (__atomic_load_n(&connection->give_up, __ATOMIC_RELAXED))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/rsocket/settings.h"
 
 struct vb_rsocket *vb_rsocket_create(const struct vb_rsocket_kind *kind, int domain, int type)
@@ -41,6 +42,9 @@ void vb_rsocket_put(struct vb_rsocket *rs)
 {
 	if (__atomic_sub_fetch(&rs->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
+
+	VB_UNCANCELLED;
+
 	rs->kind->destroy(rs);
 	vb_mutex_fini(&rs->lock);
 	free(rs);
