@@ -17,7 +17,7 @@ static void close_one(struct vb_client *client, unsigned lane)
 {
 	if (client->dedicated_fd[lane] < 0)
 		return;
-	(void)vb_udp_leave_group(client->dedicated_fd[lane], false);
+	(void)vb_udp_leave_flow(client->dedicated_fd[lane]);
 	vb_descriptor_close(client->dedicated_fd[lane]);
 	client->dedicated_fd[lane] = -1;
 	vb_user_give_back(client->user, VB_USER_DEDICATED);
@@ -36,8 +36,7 @@ static int open_one(struct vb_client *client, const struct vb_daemon_dedicated *
 	int fd;
 
 	close_one(client, asked->lane);
-	/* As long as it is not settled the place at the group's end is another's, perhaps. */
-	if (client->slot == 0 || !client->group || !client->group->port.settled)
+	if (client->slot == 0 || !client->group)
 		return -EAGAIN;
 	if (!vb_user_take(client->user, VB_USER_DEDICATED))
 		return -EUSERS;

@@ -60,22 +60,29 @@ static int bind_to(int fd, bool ipv6, const uint8_t *gid, uint16_t port)
 	return bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0 ? 0 : -errno;
 }
 
-static int open_socket(bool ipv6, int flags)
+/* Of IPv4, of IPv6, or of both. */
+enum versions { FOUR, SIX, BOTH };
+
+static int open_versions(enum versions versions, int flags)
 {
-	int fd = vb_descriptor_socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP), error;
+	int fd = vb_descriptor_socket(versions == FOUR ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP), error;
 
 	if (fd < 0)
 		return -errno;
 	/* Otherwise an IPv6 socket would take the port from the IPv4 ones. */
-	if (ipv6 && (error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) != 0) {
+	if (versions != FOUR && (error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, versions == SIX)) != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
 }
 
-/* What a packet must tell besides its bytes: addresses, traffic class, hop limit. */
-static int ask_for_headers(int fd, bool ipv6)
+static int open_socket(bool ipv6, int flags)
+{
+	return open_versions(ipv6 ? SIX : FOUR, flags);
+}
+
+int vb_udp_ask_for_headers(int fd, bool ipv6)
 {
 	int error;
 
@@ -91,10 +98,10 @@ static int ask_for_headers(int fd, bool ipv6)
 	return set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 }
 
-/* Everything but where it is bound to. Descriptor or -errno. */
-static int make_receiver(bool ipv6)
+/* Everything but where it is bound to and, of both versions, what packets tell. Descriptor or -errno. */
+static int make_receiver(enum versions versions)
 {
-	int fd = open_socket(ipv6, SOCK_NONBLOCK), error;
+	int fd = open_versions(versions, SOCK_NONBLOCK), error;
 
 	if (fd < 0)
 		return fd;
@@ -103,27 +110,38 @@ static int make_receiver(bool ipv6)
 	try_option(fd, IPPROTO_UDP, UDP_GRO, 1);
 	/* The kernel's rxe sends no UDP checksum, over IPv6 either (RFC 6936 allows it to a tunnel): the ICRC covers
 	 * the same bytes. */
-	if (ipv6)
+	if (versions != FOUR)
 		try_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Only groups this very socket has joined, not every group of the host. */
-	if (ipv6)
+	if (versions != FOUR)
 		try_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
-	else
+	if (versions != SIX)
 		try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0) {
+	error = versions == BOTH ? 0 : vb_udp_ask_for_headers(fd, versions == SIX);
+	if (error != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
 }
 
-int vb_udp_open_receiver(bool ipv6, uint16_t port)
+static int open_bound(enum versions versions, uint16_t port)
 {
-	int fd = make_receiver(ipv6), error = fd < 0 ? fd : bind_to(fd, ipv6, NULL, port);
+	int fd = make_receiver(versions), error = fd < 0 ? fd : bind_to(fd, versions != FOUR, NULL, port);
 
 	if (fd >= 0 && error != 0)
 		close(fd);
 	return error != 0 ? error : fd;
+}
+
+int vb_udp_open_receiver(bool ipv6, uint16_t port)
+{
+	return open_bound(ipv6 ? SIX : FOUR, port);
+}
+
+int vb_udp_open_beside(uint16_t port)
+{
+	return open_bound(BOTH, port);
 }
 
 uint32_t vb_udp_receive_buffer(int fd)
@@ -359,7 +377,7 @@ int vb_udp_open_group(const uint8_t gid[16], uint32_t interface_index)
 {
 	bool ipv6 = !vb_gid_is_ipv4(gid);
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(VB_ROCE_PORT), .sin6_scope_id = interface_index};
-	int fd = make_receiver(ipv6), error;
+	int fd = make_receiver(ipv6 ? SIX : FOUR), error;
 
 	if (fd < 0)
 		return fd;

@@ -26,9 +26,16 @@ struct vb_burst;
  * non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by another program, -EAFNOSUPPORT no such IP version
  * here. */
 int vb_udp_open_receiver(bool ipv6, uint16_t port);
-/* A receiver of one flow, which is no member of the group of `port`: of what comes from `source` and `source_port` to `destination`, IPv4.
- * Descriptor or -errno: -EADDRNOTAVAIL packets to that peer would leave from another address. */
+/* A receiver of one flow, which is no member of a group of `port`: of what comes from `source` and `source_port` to `destination`. It has
+ * IPv6 addresses, mapped ones for IPv4. Descriptor or -errno: -EADDRNOTAVAIL packets to that peer would leave from another address. */
 int vb_udp_open_dedicated(const struct vb_path *flow, uint16_t port);
+/* From now on nothing comes to it, though others hold it open. 0 or -errno: then it is as it was. */
+int vb_udp_leave_flow(int fd);
+/* What that is before it is connected: on the port, in none of its groups, and nothing comes to it while these have sockets. It tells
+ * nothing of packets but their bytes until it is asked to. */
+int vb_udp_open_beside(uint16_t port);
+/* A packet is to tell besides its bytes its addresses, traffic class and hop limit. */
+int vb_udp_ask_for_headers(int fd, bool ipv6);
 /* Bytes that may wait in it, as the kernel counts them; 0: not known. */
 uint32_t vb_udp_receive_buffer(int fd);
 /* Does no socket at all use the port, not even one of ours that a process kept? */
@@ -52,8 +59,7 @@ int vb_udp_mark(int fd, uint16_t number);
 int vb_udp_read_mark(int fd, uint16_t *number);
 
 int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned length);
-/* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. One of a flow: from now on
- * nothing comes to it. */
+/* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. */
 int vb_udp_leave_group(int fd, bool ipv6);
 
 /* Has it, for certain? A call that failed is not. */

@@ -135,8 +135,9 @@ static bool lane_is_sound(const struct vb_daemon_lane *lane, unsigned descriptor
 
 static bool flow_is_sound(const struct vb_daemon_dedicated *flow)
 {
-	return flow->lane < VB_DAEMON_LANES && flow->port >= 1 && flow->port <= 0xffff && vb_gid_is_ipv4(flow->peer) &&
-	       vb_gid_is_ipv4(flow->own) && !vb_gid_is_multicast(flow->own);
+	return flow->lane < VB_DAEMON_LANES && flow->port >= 1 && flow->port <= 0xffff &&
+	       vb_gid_is_ipv4(flow->peer) == vb_gid_is_ipv4(flow->own) && !vb_gid_is_multicast(flow->peer) &&
+	       !vb_gid_is_multicast(flow->own);
 }
 
 static bool shape_is_sound(const struct vb_daemon_shape *shape)

@@ -64,7 +64,7 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420008u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420009u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -256,7 +256,7 @@ struct vb_daemon_lane {
 struct vb_daemon_dedicated {
 	uint32_t lane;                     /* that wants it; 0: the slot's own */
 	uint32_t port;
-	uint8_t peer[16], own[16];         /* IPv4, mapped */
+	uint8_t peer[16], own[16];         /* IPv4: mapped */
 };
 
 struct vb_daemon_probe_seen {

@@ -314,6 +314,28 @@ class Users(daemon.IntruderCase):
         bob.popen.wait()
         self.peer(uid=ALICE, gid=CREW).ready()
 
+    def test_no_other_user_has_a_socket_of_the_port(self):
+        """Connected to a flow it would have that flow's packets before the rule has seen them."""
+        self.needs_users()
+        self.start_system()
+        self.peer(uid=0).ready()
+        self.holder("""if True:
+            import errno, itertools
+
+            addresses = [(socket.AF_INET, a) for a in ('', '127.0.0.1', '127.0.0.9')] + [(socket.AF_INET6, a) for a in ('::', '::1')]
+            for (family, address), option, device in itertools.product(addresses, (0, socket.SO_REUSEADDR, socket.SO_REUSEPORT), (b'', b'lo')):
+                s = socket.socket(family, socket.SOCK_DGRAM)
+                if option:
+                    s.setsockopt(socket.SOL_SOCKET, option, 1)
+                if device:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+                try:
+                    s.bind((address, 4791))
+                    sys.exit('bound to %s' % address)
+                except OSError as error:
+                    assert error.errno == errno.EADDRINUSE, error
+        """)
+
     def test_verbenad_gains_no_privileges(self):
         self.start_system()
         with open("/proc/%d/status" % self.daemons()[0]) as status:

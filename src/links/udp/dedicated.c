@@ -55,9 +55,15 @@ bool vb_dedicated_note(struct vb_dedicated *dedicated, const struct vb_path *fro
 	return true;
 }
 
+/* Without an interface these say nothing. */
+static bool is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
 bool vb_dedicated_suits(const struct vb_path *flow)
 {
-	return flow->framing == VB_FRAMING_UDP && vb_path_is_ipv4(flow) && !vb_gid_is_multicast(flow->destination) &&
+	return flow->framing == VB_FRAMING_UDP && !vb_gid_is_multicast(flow->destination) && !is_link_local(flow->source) &&
 	       vb_source_port_has_one_destination(flow->source_port);
 }
 
@@ -133,7 +139,7 @@ bool vb_dedicated_tend(struct vb_dedicated *dedicated, bool connected, struct vb
 		return true;
 	case VB_DEDICATED_UNWANTED:
 		/* Where that fails it is read as before. */
-		if (vb_udp_leave_group(dedicated->fd, false) == 0)
+		if (vb_udp_leave_flow(dedicated->fd) == 0)
 			dedicated->state = VB_DEDICATED_LEFT;
 		return false;
 	case VB_DEDICATED_EMPTY:
@@ -150,7 +156,7 @@ void vb_dedicated_take(struct vb_dedicated *dedicated, const struct vb_path *flo
 	if (dedicated->state != VB_DEDICATED_ASKED || !is_of(&dedicated->flow, flow)) {
 		/* verbenad has it, too: to be closed is not enough. */
 		if (fd >= 0) {
-			(void)vb_udp_leave_group(fd, false);
+			(void)vb_udp_leave_flow(fd);
 			vb_descriptor_close(fd);
 		}
 		return;

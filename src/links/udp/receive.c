@@ -470,18 +470,25 @@ static VB_APART void take_bypassed_runs(struct vb_udp_link *udp, vb_time now)
 /* ---- sockets ---- */
 
 /* Returns how many bundles there were. */
-static unsigned drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
+static unsigned drain(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, bool ipv6, vb_time now)
 {
-	int count = vb_udp_batch_receive(lane->batch, fd, family == VB_IPV6);
+	int count = vb_udp_batch_receive(lane->batch, fd, ipv6);
 
 	if (count <= 0)
 		return 0;
-	if (!__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED))
-		__atomic_store_n(&lane->in_use[family], true, __ATOMIC_RELAXED);
 	if (lane == &udp->first && has_sources(udp))
 		take_bypassed_runs(udp, now);
 	deliver_batch(udp, lane, NULL, (unsigned)count, now);
 	return (unsigned)count;
+}
+
+static unsigned drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
+{
+	unsigned count = drain(udp, lane, fd, family == VB_IPV6, now);
+
+	if (count > 0 && !__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED))
+		__atomic_store_n(&lane->in_use[family], true, __ATOMIC_RELAXED);
+	return count;
 }
 
 /* Would it be worth while to have a socket for what just came to the lane's own? Bundles stay until the next are received. */
@@ -504,17 +511,19 @@ static void consider_flow(struct vb_udp_link *udp, struct vb_udp_lane *lane, uns
 		vb_schedule_kick(udp->schedule);
 }
 
+/* Its addresses are of IPv6, whatever the flow's (io/udp.h). */
 static bool drain_dedicated(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_time now)
 {
 	struct vb_dedicated *dedicated = &lane->dedicated;
-	int older = dedicated->state == VB_DEDICATED_NEW ? lane->receive_fd[VB_IPV4] : dedicated->fd;
+	bool is_new = dedicated->state == VB_DEDICATED_NEW, ipv6 = !is_new || !vb_path_is_ipv4(&dedicated->flow);
+	int older = is_new ? lane->receive_fd[ipv6 ? VB_IPV6 : VB_IPV4] : dedicated->fd;
 	bool done = false, kick = false;
 
-	if (dedicated->state == VB_DEDICATED_NEW || dedicated->state == VB_DEDICATED_LEFT) {
-		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_socket(udp, lane, older, VB_IPV4, now) > 0; i++)
+	if (is_new || dedicated->state == VB_DEDICATED_LEFT) {
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain(udp, lane, older, ipv6, now) > 0; i++)
 			done = true;
 		kick = vb_dedicated_caught_up(dedicated);
-	} else if (drain_socket(udp, lane, dedicated->fd, VB_IPV4, now) > 0) {
+	} else if (drain(udp, lane, dedicated->fd, true, now) > 0) {
 		vb_dedicated_came(dedicated);
 		done = true;
 	}
@@ -553,8 +562,7 @@ static bool drain_lane(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_tim
 		if (bundles == 0)
 			continue;
 		done = true;
-		if (family == VB_IPV4)
-			consider_flow(udp, lane, bundles);
+		consider_flow(udp, lane, bundles);
 		if (vb_dedicated_others_came(&lane->dedicated))
 			vb_schedule_kick(udp->schedule);
 	}

@@ -30,7 +30,7 @@ static struct vb_counters counters;
 static struct vb_queue_host host;
 static uint32_t key;
 static uint8_t buffer[2][MESSAGE];
-static const uint8_t address[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+static uint8_t address[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};     /* of both ends */
 
 static void on_completion(struct vb_cq *which)
 {

@@ -137,24 +137,41 @@ static void settle(void)
 		;
 }
 
-static void a_conversation_is_given_one(void **state)
+static void is_given_one(int lanes_own)
 {
 	struct talk talk = begin();
 
-	(void)state;
 	assert_true(is_in(VB_DEDICATED_NONE));
 	talk_until(&talk, VB_DEDICATED_OPEN);
 	vb_lock_take(&endpoint->schedule.progress);
 	settle();
 	post(talk.qp[0], talk.qp[1]);
 	assert_true(eventually((is_readable(dedicated()->fd))));
-	assert_false(is_readable(endpoint->receive_fd[VB_ENDPOINT_IPV4]));
+	assert_false(is_readable(lanes_own));
 	vb_lock_release(&endpoint->schedule.progress);
 	assert_true(eventually((vb_endpoint_progress(endpoint), receiver_of_next() == talk.qp[1]->qpn)));
 	/* And goes with its queue pair. */
 	end(&talk);
 	assert_true(eventually((vb_endpoint_progress(endpoint), is_in(VB_DEDICATED_NONE))));
 	assert_int_equal(dedicated()->fd, -1);
+}
+
+static void a_conversation_is_given_one(void **state)
+{
+	(void)state;
+	is_given_one(endpoint->receive_fd[VB_ENDPOINT_IPV4]);
+}
+
+static void so_is_one_over_ipv6(void **state)
+{
+	uint8_t ipv4[16];
+
+	(void)state;
+	memcpy(ipv4, address, sizeof(address));
+	memset(address, 0, sizeof(address));
+	address[15] = 1;
+	is_given_one(endpoint->receive_fd[VB_ENDPOINT_IPV6]);
+	memcpy(address, ipv4, sizeof(address));
 }
 
 /* By the lane's own socket came what was sent before. */
@@ -317,8 +334,14 @@ static void other_flows_have_none(void **state)
 	path.source_port = VB_SOURCE_PORT_LOWEST;
 	path.destination[12] = 239;
 	assert_false(vb_dedicated_suits(&path));
+	memset(path.source, 0, sizeof(path.source));
 	memset(path.destination, 0, sizeof(path.destination));
-	path.destination[15] = 1;
+	path.source[15] = path.destination[15] = 1;
+	assert_true(vb_dedicated_suits(&path));
+	path.destination[0] = 0xff;
+	assert_false(vb_dedicated_suits(&path));
+	path.source[0] = path.destination[0] = 0xfe;
+	path.source[1] = path.destination[1] = 0x80;
 	assert_false(vb_dedicated_suits(&path));
 }
 
@@ -364,6 +387,7 @@ int main(void)
 		cmocka_unit_test(other_flows_have_none),
 		cmocka_unit_test(one_that_is_refused_is_asked_for_later),
 		cmocka_unit_test(a_conversation_is_given_one),
+		cmocka_unit_test(so_is_one_over_ipv6),
 		cmocka_unit_test(a_new_one_waits_for_what_came_before),
 		cmocka_unit_test(it_goes_with_verbenad),
 		cmocka_unit_test(it_makes_room_for_others),
