@@ -248,6 +248,9 @@ static void look_for_peer(struct vb_connection *connection)
 	struct vb_rsocket *listener = connection->listener, *child;
 	bool accepted;
 
+	/* The program does not wait for that, and goes on by TCP. */
+	if (vb_rstream_is_making(listener->stream))
+		return;
 	vb_mutex_lock(&listener->lock);
 	child = vb_rstream_take_accepted(listener);
 	vb_mutex_unlock(&listener->lock);
@@ -327,6 +330,8 @@ static void look_whether_connected(struct vb_connection *connection)
 	enum vb_rstream_state state;
 	bool has_token;
 
+	if (vb_rstream_is_making(rs->stream))
+		return;
 	vb_mutex_lock(&rs->lock);
 	state = rs->stream->state;
 	has_token = rs->stream->peer_has_token;

@@ -68,6 +68,7 @@ struct vb_rstream {
 	struct rdma_cm_id *id;
 	bool may_read, may_write;        /* the peer has not finished; we have not */
 	bool failure_told;               /* a call has returned why it is BROKEN */
+	bool is_making;                  /* atomic: a queue pair, or looks for the way, with the lock. Who watches is told of the end */
 
 	/* rconnect */
 	union vb_rsocket_address destination;
@@ -165,6 +166,12 @@ bool vb_rstream_has_finished_opening(struct vb_rsocket *rs);
 static inline bool vb_rstream_has_room(const struct vb_rstream *stream)
 {
 	return stream->send_slots > 0 && stream->send_free >= stream->send_size / VB_RSTREAM_LOW_WATER;
+}
+
+/* Without the lock: is there nothing new to be seen, while it is held for long? */
+static inline bool vb_rstream_is_making(const struct vb_rstream *stream)
+{
+	return __atomic_load_n(&stream->is_making, __ATOMIC_ACQUIRE);
 }
 
 static inline bool vb_rstream_is_opening(const struct vb_rstream *stream)

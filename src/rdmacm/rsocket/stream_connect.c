@@ -252,6 +252,11 @@ static void become_connected(struct vb_rsocket *rs)
 	vb_rstream_progress(rs);
 }
 
+static void set_making(struct vb_rsocket *rs, bool is_making)
+{
+	__atomic_store_n(&rs->stream->is_making, is_making, __ATOMIC_RELEASE);
+}
+
 static int start_connecting(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
 	union vb_rsocket_address to;
@@ -262,8 +267,11 @@ static int start_connecting(struct vb_rsocket *rs, const struct sockaddr *addres
 	if (error != 0)
 		return error;
 	unmap_address(&to);
-	if (rdma_resolve_addr(rs->stream->id, NULL, &to.any, RESOLVE_MILLISECONDS) != 0)
+	set_making(rs, true);
+	if (rdma_resolve_addr(rs->stream->id, NULL, &to.any, RESOLVE_MILLISECONDS) != 0) {
+		set_making(rs, false);
 		return -errno;
+	}
 	rs->stream->destination = to;
 	rs->stream->state = VB_RSTREAM_RESOLVING_ADDRESS;
 	return 0;
@@ -373,6 +381,7 @@ static void go_on_connecting(struct vb_rsocket *rs, const struct occurrence *wha
 	}
 	if (error != 0)
 		refuse(rs, -error);
+	set_making(rs, stream->state == VB_RSTREAM_RESOLVING_ROUTE);
 }
 
 static int send_reply(struct vb_rsocket *child, const struct occurrence *what)
@@ -505,8 +514,14 @@ static bool act_upon(struct vb_rsocket *rs, const struct occurrence *what)
 	bool abandoned = false;
 
 	if (rs->stream->state == VB_RSTREAM_LISTENING) {
-		if (what->type == RDMA_CM_EVENT_CONNECT_REQUEST)
-			admit(rs, what);
+		if (what->type != RDMA_CM_EVENT_CONNECT_REQUEST)
+			return false;
+		set_making(rs, true);
+		admit(rs, what);
+		set_making(rs, false);
+		/* Others may have been accepted before, which was not looked for meanwhile. */
+		vb_rsocket_wake(rs);
+		tell_observer(rs);
 		return false;
 	}
 	if (rs->stream->state == VB_RSTREAM_ACCEPTING)

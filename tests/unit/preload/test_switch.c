@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -474,6 +476,49 @@ static void the_end_is_readable(void **state)
 	end();
 }
 
+/* ---- while the queue pair is made ---- */
+
+static struct {
+	sem_t begun, is_over;
+} making;
+
+static void *make_queue_pair(void *unused)
+{
+	(void)unused;
+	vb_mutex_lock(&play.rs.lock);
+	sem_post(&making.begun);
+	sem_wait(&making.is_over);
+	__atomic_store_n(&play.stream.is_making, false, __ATOMIC_RELEASE);
+	vb_mutex_unlock(&play.rs.lock);
+	return NULL;
+}
+
+/* Another thread has the rsocket's lock meanwhile. */
+static void nothing_waits_for_a_queue_pair(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	for (int is_connector = 0; is_connector < 2; is_connector++) {
+		begin(is_connector);
+		assert_false(is_readable());
+		assert_int_equal(sem_init(&making.begun, 0, 0), 0);
+		assert_int_equal(sem_init(&making.is_over, 0, 0), 0);
+		play.stream.is_making = true;
+		assert_int_equal(pthread_create(&thread, NULL, make_queue_pair, NULL), 0);
+		assert_int_equal(sem_wait(&making.begun), 0);
+		peer_writes("bytes", 5);
+		assert_true(is_readable());
+		assert_int_equal(readable_bytes(), 5);
+		expect("bytes");
+		sem_post(&making.is_over);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		sem_destroy(&making.begun);
+		sem_destroy(&making.is_over);
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -484,6 +529,7 @@ int main(void)
 		cmocka_unit_test(a_token_that_comes_in_the_midst_of_a_call_is_not_the_programs),
 		cmocka_unit_test(what_may_be_a_token_is_left_in_tcp_until_there_is_an_rsocket),
 		cmocka_unit_test(the_end_is_readable),
+		cmocka_unit_test(nothing_waits_for_a_queue_pair),
 	};
 
 	return cmocka_run_group_tests_name("preload/switch", tests, NULL, NULL);
