@@ -46,10 +46,17 @@ struct vb_qp *sim_qp_of_packet(struct sim *sim, uint32_t destination_qpn)
 static void fire(struct sim *sim, void *object, vb_time when)
 {
 	struct vb_qp *qp = sim_qp_at(sim, (uint32_t)(uintptr_t)object);
+	vb_time away_until;
 
 	/* The QP may be gone, and its number be another's; or it was armed for an earlier time since. */
 	if (!qp || qp->timer_armed != when)
 		return;
+	away_until = vb_container_of(qp->host, struct sim_host, queue_host)->away_until;
+	if (sim->now < away_until) {
+		qp->timer_armed = away_until;
+		sim_events_plan(&sim->events, away_until, fire, object);
+		return;
+	}
 	qp->timer_armed = VB_TIME_NEVER;
 	vb_lock_take(&qp->lock);
 	if (vb_roce_next_deadline(qp) <= sim->now) {

@@ -51,7 +51,7 @@ struct sim_host {
 	uint64_t buffer_drops;
 	struct sim_queue buffer;
 	bool wake_planned;
-	vb_time away_until;              /* the process does not run before: nothing is read */
+	vb_time away_until;              /* the process does not run before: nothing is read, no timer expires */
 
 	/* Optional: what has come for queue pair 1, which is a daemon's. */
 	void (*take_datagram)(void *context, const struct vb_roce_packet *packet);

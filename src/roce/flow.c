@@ -25,12 +25,18 @@
  * that does not is held up once.
  *
  * A receiver that is off its processor reports nothing, and nothing is sent beyond the window. Probes and reports
- * may be lost: the probe is repeated, and after SILENCE the sender goes on by time.
+ * may be lost: the probe is repeated, and after SILENCE the sender goes on by time. Not so if the caller has found out meanwhile that the
+ * receiver lives (vb_roce_receiver_lives): a busy machine keeps a process from its processor for seconds now and then, and by time its
+ * socket overflows in a fraction of a millisecond. For ABSENCE at most.
+ *
+ * Time for which the sender itself was away is not the receiver's silence: reports may lie unread. One that comes when the sender has gone
+ * on by time counts like any other.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "roce/engine.h"
+#include "roce/roce.h"
 
 enum {
 	PROBES_KEPT = 8,
@@ -47,16 +53,25 @@ enum {
 #define TAKES_PIGGYBACK (UINT32_C(1) << 30)
 #define ASK_AGAIN VB_MICROSECONDS(200) /* then twice as late each time, up to: */
 #define ASK_AGAIN_MOST VB_MILLISECONDS(4)
-#define BEGINNING VB_MILLISECONDS(20)
-#define SILENCE VB_MILLISECONDS(200) /* longer than a busy machine keeps a process from its processor */
+#define BEGINNING VB_MILLISECONDS(50)
+#define SILENCE VB_MILLISECONDS(200) /* longer than a busy machine keeps most processes from their processors */
+#define ABSENCE VB_SECONDS(10)
+/* So seldom one is asked that has never reported, or is known to live: what was asked fills its socket, and it answers when it runs. */
+#define ASK_SILENT_MOST VB_MILLISECONDS(64)
+/* A look at what has come that is later than it was to be by more than that: it was we who were away. */
+#define LATE VB_MILLISECONDS(1)
 
 struct vb_roce_flow {
 	bool reports;                    /* the peer does: the window holds instead of the pace */
 	bool begins;                     /* was asked for the first time, and may be about to report */
 	bool reported_once;
 	bool probe_owed;
-	bool waits;                      /* the window is used up, */
-	vb_time waits_since;             /* since then */
+	bool waits;                      /* the window is used up */
+	bool lives;                      /* the caller says so of a silent receiver */
+	vb_time looked;                  /* when that was last seen */
+	vb_time silent;                  /* for so long, of the time that the sender ran, no report has come */
+	vb_time absent;                  /* and before that, of one that was known to live */
+	vb_time full;                    /* for so long no report has come that has room for a packet */
 	vb_time ask_at, ask_after;
 	uint8_t unanswered;
 	uint32_t window;
@@ -109,7 +124,6 @@ static void go_by_time(struct vb_roce_requester *requester, struct vb_roce_flow 
 	if (flow->reports)
 		flow->unanswered = 0;
 	flow->begins = flow->reports = flow->waits = flow->probe_owed = false;
-	flow->tail = flow->head;
 	flow->probed = flow->reported = flow->sent;
 	requester->paced = now + VB_PACE_BURST;
 }
@@ -122,24 +136,67 @@ static bool is_open(const struct vb_roce_flow *flow, uint32_t charge)
 	return flow->sent - flow->reported + (charge > least ? charge : least) <= flow->window;
 }
 
+static vb_time patience(const struct vb_roce_flow *flow)
+{
+	return flow->begins && flow->absent == 0 ? BEGINNING : SILENCE;
+}
+
+/* True: the receiver has been waited for long enough. */
+static bool is_given_up(struct vb_roce_flow *flow, vb_time now)
+{
+	vb_time since = now - flow->looked, most = flow->ask_after + LATE;
+
+	flow->looked = now;
+	flow->silent += since < most ? since : most;
+	flow->full += since < most ? since : most;
+	if (flow->silent < patience(flow))
+		return flow->full >= SILENCE;
+	if (!flow->lives || flow->absent >= ABSENCE)
+		return true;
+	flow->absent += flow->silent;
+	flow->silent = flow->full = 0;
+	flow->lives = false;
+	return false;
+}
+
 static void wait_for_report(struct vb_roce_requester *requester, struct vb_roce_flow *flow, vb_time now)
 {
 	if (!flow->waits) {
 		flow->waits = true;
-		flow->waits_since = now;
+		flow->lives = false;
+		flow->looked = now;
+		flow->silent = flow->absent = flow->full = 0;
 		flow->ask_after = ASK_AGAIN;
 		flow->ask_at = now + flow->ask_after;
 		flow->probe_owed |= flow->head == flow->tail;
-	} else if (now - flow->waits_since >= (flow->begins ? BEGINNING : SILENCE)) {
+	} else if (is_given_up(flow, now)) {
 		go_by_time(requester, flow, now);
 		requester->pace_until = now + VB_PACE_RESUME;
 		return;
 	} else if (now >= flow->ask_at) {
-		flow->ask_after = flow->ask_after < ASK_AGAIN_MOST ? 2 * flow->ask_after : flow->ask_after;
+		if (flow->ask_after < (flow->reports && flow->absent == 0 ? ASK_AGAIN_MOST : ASK_SILENT_MOST))
+			flow->ask_after *= 2;
 		flow->ask_at = now + flow->ask_after;
 		flow->probe_owed = true;
 	}
 	requester->pace_until = flow->ask_at;
+}
+
+bool vb_roce_misses_receiver(const struct vb_qp *qp, struct vb_path *path, uint32_t *qpn)
+{
+	const struct vb_roce_flow *flow = vb_roce_engine_of(qp)->requester.flow;
+
+	if (!flow || !flow->waits || flow->silent < patience(flow) / 8)
+		return false;
+	*path = flow->path;
+	*qpn = flow->qpn;
+	return true;
+}
+
+void vb_roce_receiver_lives(struct vb_qp *qp, bool lives)
+{
+	vb_lock_assert_held(&qp->lock);
+	vb_roce_engine(qp)->requester.flow->lives = lives;
 }
 
 static void begin(struct vb_qp *qp, const struct vb_send_wqe *wqe, vb_time now)
@@ -269,9 +326,12 @@ void vb_roce_flow_reported(struct vb_qp *qp, vb_time now, const struct vb_roce_p
 		flow->begins = false;
 		flow->unanswered = 0;
 		flow->window = window < VB_WINDOW_MAX ? window : VB_WINDOW_MAX;
+		flow->looked = now;
+		flow->silent = flow->absent = 0;
+		flow->lives = false;
 		/* Too little for a packet: the receiver has no receives. It is asked again, but not for ever. */
 		if (window >= vb_roce_charge(vb_roce_engine(qp)->mtu, 1))
-			flow->waits_since = now;
+			flow->full = 0;
 		flow->ask_after = ASK_AGAIN;
 		flow->ask_at = now + ASK_AGAIN;
 		requester->pace_until = 0;

@@ -75,6 +75,11 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
 vb_time vb_roce_extend_wait(struct vb_qp *qp, vb_time more);
 bool vb_roce_wait_is_extended(const struct vb_qp *qp);
 
+/* UC and UD: its receiver has been silent for an eighth of the time for which it is waited for. Who that is. */
+bool vb_roce_misses_receiver(const struct vb_qp *qp, struct vb_path *path, uint32_t *qpn);
+/* Is it known of that receiver that it lives, and does not run? Then it is waited for as long again, ten seconds at most. */
+void vb_roce_receiver_lives(struct vb_qp *qp, bool lives);
+
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);
 

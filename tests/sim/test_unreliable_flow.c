@@ -102,6 +102,132 @@ static void a_receiver_that_is_away_loses_nothing(void **state)
 	pair_close(&pair);
 }
 
+static void post_writes(struct pair *pair, uint32_t messages)
+{
+	for (uint32_t i = 0; i < messages; i++)
+		pair_post(pair, IBV_WR_RDMA_WRITE, MESSAGE, i);
+}
+
+static void expect_all_to_leave(struct pair *pair, uint32_t messages)
+{
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < messages; i++)
+		assert_true(sim_wait(pair->sim, pair->a_cq, &wc, VB_SECONDS(20)) && wc.status == IBV_WC_SUCCESS);
+}
+
+/* The sender, when it has just asked for the first time. The report lies unread when it comes back, and it is the receiver's turn to be
+ * away: had the sender gone on by time, its packets would find no room. */
+static void a_sender_that_is_away_loses_nothing(void **state)
+{
+	struct observer observer = {0};
+	struct pair pair;
+
+	(void)state;
+	open_connected(&pair, &observer);
+	post_writes(&pair, 64);
+	while (observer.probes == 0)
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(1));
+	pair.hosts[0]->away_until = pair.sim->now + VB_MILLISECONDS(300);
+	/* So the sender's timer is over before the report comes. */
+	pair.hosts[1]->away_until = pair.sim->now + VB_MILLISECONDS(1);
+	sim_run_to(pair.sim, pair.hosts[0]->away_until - VB_MILLISECONDS(1));
+	assert_int_equal(observer.reports, 1);
+	pair.hosts[1]->away_until = pair.hosts[0]->away_until + VB_MILLISECONDS(10);
+	expect_all_to_leave(&pair, 64);
+	assert_int_equal(pair.hosts[1]->buffer_drops, 0);
+	pair_close(&pair);
+}
+
+/* The receiver, when it is first asked: it reports when the sender has given it up. */
+static void a_late_report_counts(void **state)
+{
+	struct observer observer = {0};
+	struct pair pair;
+	vb_time began;
+
+	(void)state;
+	open_connected(&pair, &observer);
+	pair.hosts[1]->away_until = pair.sim->now + VB_MILLISECONDS(60);
+	pair.hosts[1]->buffer_limit = 0;
+	began = pair.hosts[1]->away_until;
+	for (uint32_t done = 0; done < MESSAGES; done += 64) {
+		post_writes(&pair, 64);
+		expect_all_to_leave(&pair, 64);
+	}
+	assert_true(pair.sim->now - began < by_time(MESSAGES) / 2);
+	pair_close(&pair);
+}
+
+/* For much longer than the sender waits for one of which nothing is known. `until`: it is said to live until then. */
+static uint64_t lose_processor(vb_time until)
+{
+	struct observer observer = {0};
+	struct vb_path path;
+	struct pair pair;
+	uint64_t drops;
+	uint32_t qpn, before;
+
+	open_connected(&pair, &observer);
+	write_all(&pair, 16);
+	pair.hosts[1]->away_until = pair.sim->now + VB_SECONDS(5);
+	until += pair.sim->now;
+	post_writes(&pair, 64);
+	before = observer.probes;
+	while (pair.sim->now < pair.hosts[1]->away_until) {
+		sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(1));
+		if (!vb_roce_misses_receiver(pair.a, &path, &qpn))
+			continue;
+		assert_int_equal(qpn, pair.b->qpn);
+		assert_memory_equal(path.destination, pair.hosts[1]->address, 16);
+		vb_lock_take(&pair.a->lock);
+		vb_roce_receiver_lives(pair.a, pair.sim->now < until);
+		vb_lock_release(&pair.a->lock);
+	}
+	/* It is not asked so often that its socket has no room for anything else when it comes back. */
+	assert_true(observer.probes - before < 200);
+	expect_all_to_leave(&pair, 64);
+	drops = pair.hosts[1]->buffer_drops;
+	pair_close(&pair);
+	return drops;
+}
+
+static void a_receiver_that_lives_is_waited_for(void **state)
+{
+	(void)state;
+	assert_int_equal(lose_processor(VB_SECONDS(5)), 0);
+	/* One that does not, or is not known to, holds nobody up. */
+	assert_true(lose_processor(0) > 0);
+	assert_true(lose_processor(VB_SECONDS(1)) > 0);
+}
+
+/* It comes back too late, and until then it was said to live. */
+static void not_for_ever(void **state)
+{
+	struct observer observer = {.lose_reports = UINT32_MAX};
+	struct vb_path path;
+	struct pair pair;
+	vb_time began;
+	uint32_t qpn;
+
+	(void)state;
+	open_connected(&pair, &observer);
+	pair.hosts[1]->buffer_limit = 0;
+	post_writes(&pair, 64);
+	began = pair.sim->now;
+	while (vb_send_queue_count(&pair.a->send) > 32 && pair.sim->now - began < VB_SECONDS(20)) {
+		sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(1));
+		if (!vb_roce_misses_receiver(pair.a, &path, &qpn))
+			continue;
+		vb_lock_take(&pair.a->lock);
+		vb_roce_receiver_lives(pair.a, true);
+		vb_lock_release(&pair.a->lock);
+	}
+	assert_in_range(pair.sim->now - began, VB_SECONDS(10), VB_SECONDS(11));
+	expect_all_to_leave(&pair, 64);
+	pair_close(&pair);
+}
+
 /* Of which the receiver posts none after the first message. */
 static void writes_wait_for_no_receives(void **state)
 {
@@ -428,6 +554,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk_is_not_paced),
 		cmocka_unit_test(a_receiver_that_is_away_loses_nothing),
+		cmocka_unit_test(a_sender_that_is_away_loses_nothing),
+		cmocka_unit_test(a_late_report_counts),
+		cmocka_unit_test(a_receiver_that_lives_is_waited_for),
+		cmocka_unit_test(not_for_ever),
 		cmocka_unit_test(writes_wait_for_no_receives),
 		cmocka_unit_test(a_peer_that_reports_nothing_is_paced),
 		cmocka_unit_test(what_is_not_bulk_asks_nothing),

@@ -619,7 +619,9 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		udp->all_read_in = link->schedule->passes;
 		read_all(udp, qp, now);
 	}
-	if (vb_roce_gives_up(qp, now) || udp->questions)
+	if (!vb_qp_is_reliable(qp))
+		vb_udp_ask_for_receiver(udp, qp, now);
+	else if (vb_roce_gives_up(qp, now) || udp->questions)
 		vb_udp_ask_before_the_end(udp, qp, now);
 	/* The deadline may have moved away since the entry was made. */
 	if (!vb_udp_carries(udp, qp) || vb_roce_next_deadline(qp) > now) {

@@ -6,6 +6,9 @@
  * asked for, and again, for LONGEST_EXTENSION at most. All others end the connection: one that a signal or a debugger has stopped, one
  * that is gone, a host that does not answer within a short while (an adapter, say).
  *
+ * So it is with a receiver of UC and UD that reports what it has taken (roce/flow.c) and has fallen silent, of which the sender would go on
+ * by time and fill its socket: as long as it lives and does not run it is waited for.
+ *
  * Under progress; where a queue pair is named, its lock is held.
  */
 #include <stdlib.h>
@@ -20,12 +23,14 @@
 #define LONGEST_ASKING VB_MILLISECONDS(500)
 #define SHORTEST_ASKING VB_MILLISECONDS(50)
 
+#define ASK_RECEIVER_AGAIN VB_MILLISECONDS(20)
+
 enum { QUESTIONS = 16 /* at once; queue pairs beyond them are not asked for */ };
 
 struct vb_udp_questions {
 	struct question {
-		uint32_t qpn;            /* of the queue pair that would end; 0: unused */
-		vb_time until;
+		uint32_t qpn;            /* of the queue pair that would end, or go on by time; 0: unused */
+		vb_time until;           /* it ends then; of a receiver: it is asked again */
 		struct vb_inquiry_exchange exchange;
 	} question[QUESTIONS];
 };
@@ -53,6 +58,27 @@ static void sweep(struct vb_udp_questions *questions, vb_time now)
 			end(&questions->question[i]);
 }
 
+/* NULL: there is no room, no memory, or no way there. */
+static struct question *begin(struct vb_udp_link *udp, const struct vb_qp *qp, const struct vb_path *path, const struct vb_inquiry *inquiry,
+			      vb_time now)
+{
+	struct question *question;
+
+	if (path->framing != VB_FRAMING_UDP)
+		return NULL;
+	if (!udp->questions)
+		udp->questions = calloc(1, sizeof(*udp->questions));
+	if (!udp->questions)
+		return NULL;
+	sweep(udp->questions, now);
+	question = find(udp->questions, 0);
+	if (!question || !vb_inquiry_begin(&question->exchange, path, inquiry))
+		return NULL;
+	question->qpn = qp->qpn;
+	vb_inquiry_send(&question->exchange);
+	return question;
+}
+
 static void ask(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 {
 	const struct vb_inquiry inquiry = {
@@ -62,22 +88,12 @@ static void ask(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 		.receive_psn = qp->attr.rq_psn,
 	};
 	vb_time asking = vb_patience_in_all(qp) / 4;
-	struct question *question;
+	struct question *question = begin(udp, qp, &qp->path, &inquiry, now);
 
-	if (qp->path.framing != VB_FRAMING_UDP)
-		return;
-	if (!udp->questions)
-		udp->questions = calloc(1, sizeof(*udp->questions));
-	if (!udp->questions)
-		return;
-	sweep(udp->questions, now);
-	question = find(udp->questions, 0);
-	if (!question || !vb_inquiry_begin(&question->exchange, &qp->path, &inquiry))
+	if (!question)
 		return;
 	asking = asking > LONGEST_ASKING ? LONGEST_ASKING : asking < SHORTEST_ASKING ? SHORTEST_ASKING : asking;
-	question->qpn = qp->qpn;
 	question->until = now + asking;
-	vb_inquiry_send(&question->exchange);
 	(void)vb_roce_extend_wait(qp, asking);
 }
 
@@ -116,6 +132,32 @@ void vb_udp_ask_before_the_end(struct vb_udp_link *udp, struct vb_qp *qp, vb_tim
 	end(question);
 	if (vb_roce_extend_wait(qp, lives ? vb_patience_in_all(qp) : 0) > LONGEST_EXTENSION)
 		(void)vb_roce_extend_wait(qp, 0);
+}
+
+void vb_udp_ask_for_receiver(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	struct question *question = find(udp->questions, qp->qpn);
+	struct vb_inquiry inquiry = {.asker_qpn = qp->qpn};
+	struct vb_path path;
+	bool misses = vb_roce_misses_receiver(qp, &path, &inquiry.qpn);
+
+	if (question && (!misses || question->exchange.process.qpn != inquiry.qpn)) {
+		end(question);
+		question = NULL;
+	}
+	if (!misses)
+		return;
+	if (!question) {
+		question = begin(udp, qp, &path, &inquiry, now);
+		if (question)
+			question->until = now + ASK_RECEIVER_AGAIN;
+		return;
+	}
+	if (!is_settled(&question->exchange) && now >= question->until) {
+		vb_inquiry_send(&question->exchange);
+		question->until = now + ASK_RECEIVER_AGAIN;
+	}
+	vb_roce_receiver_lives(qp, lives_and_does_not_run(&question->exchange));
 }
 
 void vb_udp_drop_question(struct vb_udp_link *udp, uint32_t qpn)

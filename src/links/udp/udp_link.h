@@ -13,7 +13,7 @@
  *   dedicated.c     sockets to which one flow comes
  *   inquiry.c       peers that ask why something failed
  *   lanes.c         sockets of threads that have their own
- *   starved.c       asking about a peer that is silent, before its connection ends
+ *   starved.c       asking about a peer that is silent, before its connection ends or its socket is filled
  *   tap.c           what a capture sees of it, and faults on purpose
  *   shaper.c        a slower, longer or worse network on purpose
  */
@@ -189,6 +189,8 @@ extern const struct vb_link_lanes vb_udp_lanes;
 
 /* A timer of the queue pair has run out, perhaps the last. */
 void vb_udp_ask_before_the_end(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now);
+/* The same of UC and UD, which may wait for their receiver's report. */
+void vb_udp_ask_for_receiver(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now);
 void vb_udp_drop_question(struct vb_udp_link *udp, uint32_t qpn);
 void vb_udp_close_questions(struct vb_udp_link *udp);
 
