@@ -91,12 +91,19 @@ bool vb_dedicated_forbid(struct vb_dedicated *dedicated)
 	return vb_dedicated_end(dedicated);
 }
 
-bool vb_dedicated_caught_up(struct vb_dedicated *dedicated)
+bool vb_dedicated_caught_up(struct vb_dedicated *dedicated, vb_time now)
 {
-	bool was_left = dedicated->state == VB_DEDICATED_LEFT;
-
-	dedicated->state = was_left ? VB_DEDICATED_EMPTY : VB_DEDICATED_OPEN;
-	return was_left || (dedicated->qpn == 0 && vb_dedicated_end(dedicated));
+	if (dedicated->state != VB_DEDICATED_LEFT) {
+		dedicated->state = VB_DEDICATED_OPEN;
+		return dedicated->qpn == 0 && vb_dedicated_end(dedicated);
+	}
+	/* Passes come when they come: until then a packet that is late wakes a thread. */
+	if (dedicated->left == 0)
+		dedicated->left = now;
+	if (now - dedicated->left < VB_MILLISECONDS(VB_DEDICATED_LINGERS_MS))
+		return false;
+	dedicated->state = VB_DEDICATED_EMPTY;
+	return true;
 }
 
 void vb_dedicated_came(struct vb_dedicated *dedicated)
@@ -139,8 +146,10 @@ bool vb_dedicated_tend(struct vb_dedicated *dedicated, bool connected, struct vb
 		return true;
 	case VB_DEDICATED_UNWANTED:
 		/* Where that fails it is read as before. */
-		if (vb_udp_leave_flow(dedicated->fd) == 0)
+		if (vb_udp_leave_flow(dedicated->fd) == 0) {
 			dedicated->state = VB_DEDICATED_LEFT;
+			dedicated->left = 0;
+		}
 		return false;
 	case VB_DEDICATED_EMPTY:
 		vb_dedicated_fini(dedicated);

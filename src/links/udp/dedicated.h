@@ -10,8 +10,8 @@
  * It goes when the queue pair that it was made for goes, when much else comes to the lane, so that both sockets had to be looked at all
  * the time, and when verbenad goes, which must know of it.
  *
- * The order of packets stays: those of before are read first, by the lane's own socket when this one is new, and by this one when nothing
- * comes to it any more.
+ * The order of packets stays: those of before are read first, by the lane's own socket when this one is new, and by this one when it has
+ * left its flow. Then it is read for a while longer: a packet for which the kernel found it before may still be on its way there.
  *
  * Passes decide, and the engine thread sees to what they want: it asks verbenad, takes the flow away from the socket, closes it. All of it
  * under the lane's lock. `fd` is changed by the engine thread alone, which waits for it as well.
@@ -22,7 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "wire/path.h"
+
+enum { VB_DEDICATED_LINGERS_MS = 10 };
 
 enum vb_dedicated_state {
 	VB_DEDICATED_NONE,
@@ -31,7 +34,7 @@ enum vb_dedicated_state {
 	VB_DEDICATED_NEW,                  /* what came before lies in the lane's own */
 	VB_DEDICATED_OPEN,
 	VB_DEDICATED_UNWANTED,             /* its flow is to be taken away */
-	VB_DEDICATED_LEFT,                 /* nothing comes to it any more */
+	VB_DEDICATED_LEFT,                 /* no more packets are found to be its own */
 	VB_DEDICATED_EMPTY,                /* to be closed */
 };
 
@@ -43,6 +46,7 @@ struct vb_dedicated {
 	unsigned in_a_row, enough;         /* datagrams of that flow; so many make it worth while */
 	unsigned others;                   /* how often something else came of late */
 	unsigned passes;
+	vb_time left;                      /* when it was first found empty in that state; 0: not yet */
 	bool forbidden;                    /* it brought packets for others */
 };
 
@@ -62,7 +66,7 @@ bool vb_dedicated_want(struct vb_dedicated *dedicated, uint32_t qpn);
 bool vb_dedicated_end(struct vb_dedicated *dedicated);
 bool vb_dedicated_forbid(struct vb_dedicated *dedicated);
 /* All of before was read: by the lane's own socket of a new one, or by the one that was left. */
-bool vb_dedicated_caught_up(struct vb_dedicated *dedicated);
+bool vb_dedicated_caught_up(struct vb_dedicated *dedicated, vb_time now);
 /* The flow's socket brought something; another did. */
 void vb_dedicated_came(struct vb_dedicated *dedicated);
 bool vb_dedicated_others_came(struct vb_dedicated *dedicated);

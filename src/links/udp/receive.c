@@ -522,7 +522,7 @@ static bool drain_dedicated(struct vb_udp_link *udp, struct vb_udp_lane *lane, v
 	if (is_new || dedicated->state == VB_DEDICATED_LEFT) {
 		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain(udp, lane, older, ipv6, now) > 0; i++)
 			done = true;
-		kick = vb_dedicated_caught_up(dedicated);
+		kick = vb_dedicated_caught_up(dedicated, now);
 	} else if (drain(udp, lane, dedicated->fd, true, now) > 0) {
 		vb_dedicated_came(dedicated);
 		done = true;
