@@ -18,8 +18,10 @@
 #include "io/memory_ahead.h"
 #include "io/memory_check.h"
 #include "verbs/operations.h"
+#include "verbs/private.h"
 #include "verbs/quota.h"
 #include "verbs/watch.h"
+#include "wire/mapped_call.h"
 
 /* Implicit on-demand paging: the whole address space (ibv_reg_mr(3)). */
 static bool is_implicit(const void *address, size_t length, unsigned access)
@@ -28,7 +30,8 @@ static bool is_implicit(const void *address, size_t length, unsigned access)
 }
 
 /* Fills what depends on range and rights. 0 or -errno. */
-static int describe(struct ibv_context *context, struct vb_region_info *info, void *address, size_t length, uint64_t iova, unsigned access)
+static int describe(struct ibv_context *context, struct vb_region_info *info, void *address, size_t length, uint64_t iova, unsigned access,
+		    bool is_mapped)
 {
 	uint64_t start = (uintptr_t)address, most = vb_profile_of_context(context)->limits.mr_size;
 	int error = vb_region_check_access(access);
@@ -53,12 +56,13 @@ static int describe(struct ibv_context *context, struct vb_region_info *info, vo
 	}
 	if (length == 0 || length > (uint64_t)INT64_MAX || length > most || start + length < start || iova + length < iova)
 		return -EINVAL;
-	if (access & IBV_ACCESS_ON_DEMAND)
+	if ((access & IBV_ACCESS_ON_DEMAND) || is_mapped)
 		return 0;
 	return vb_memory_range_check(start, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 }
 
-static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+/* is_mapped: nothing has to be looked for. */
+static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access, bool is_mapped)
 {
 	struct vb_memory_region *region;
 	struct vb_region_info info;
@@ -66,7 +70,7 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 
 	if (pd == NULL)
 		return vb_fail_null(-EINVAL);
-	error = describe(pd->context, &info, address, length, iova, access);
+	error = describe(pd->context, &info, address, length, iova, access, is_mapped);
 	errno = -error;
 	if (error == -EFAULT) {
 		/* No processor reaches it; perhaps a GPU does. */
@@ -86,21 +90,29 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	VB_UNCANCELLED;
-	return register_range(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+	return register_range(pd, addr, length, (uintptr_t)addr, (unsigned)access, false);
 }
 VB_EXPORT_COMPAT(ibv_reg_mr);
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
 	VB_UNCANCELLED;
-	return register_range(pd, addr, length, iova, (unsigned)access);
+	return register_range(pd, addr, length, iova, (unsigned)access, false);
 }
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 					  unsigned int access)
 {
 	VB_UNCANCELLED;
-	return register_range(pd, addr, length, iova, access);
+	return register_range(pd, addr, length, iova, access, false);
+}
+
+int vb_verbs_register_mapped(struct vb_mapped_call *call)
+{
+	if (call->version != VB_MAPPED_VERSION)
+		return ENOSYS;
+	call->mr = register_range(call->pd, call->address, call->length, (uintptr_t)call->address, call->access, true);
+	return call->mr != NULL ? 0 : errno;
 }
 
 /* ibv_alloc_null_mr(3): reads give zeros, writes vanish, any address. Local use only. */
@@ -143,7 +155,7 @@ static int reregister(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *add
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = mr->pd;
 	error = describe(mr->context, &info, addr, length,
-			 flags & IBV_REREG_MR_CHANGE_TRANSLATION ? (uintptr_t)addr : old.iova, (unsigned)access);
+			 flags & IBV_REREG_MR_CHANGE_TRANSLATION ? (uintptr_t)addr : old.iova, (unsigned)access, false);
 	if (error == 0) {
 		info.pd = vb_pd_of(pd);
 		error = vb_region_reregister(region->session->memory, mr->lkey, &info);

@@ -19,6 +19,10 @@ int vb_verbs_place(const struct vb_placing_call *call);
 struct vb_sleeping_call;
 int vb_verbs_sleeping(struct ibv_context *context, struct vb_sleeping_call *call);
 
+/* mr.c: the same */
+struct vb_mapped_call;
+int vb_verbs_register_mapped(struct vb_mapped_call *call);
+
 /* stream_handover.c */
 int execute_ioctl(struct ibv_context *context, void *command);
 

@@ -10,6 +10,7 @@
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/private.h"
+#include "wire/mapped_call.h"
 #include "wire/placing_call.h"
 #include "wire/sleeping_call.h"
 #include "wire/stream_handover.h"
@@ -88,6 +89,8 @@ VB_EXPORT int execute_ioctl(struct ibv_context *context, void *command)
 		return vb_verbs_place(command);
 	if (magic == VB_SLEEPING_MAGIC)
 		return vb_verbs_sleeping(context, command);
+	if (magic == VB_MAPPED_MAGIC)
+		return vb_verbs_register_mapped(command);
 	error = magic == VB_HANDOVER_MAGIC && call->version == VB_HANDOVER_VERSION ? -answer(vb_context_of(context), call) : ENOSYS;
 	if (error != 0)
 		errno = error;

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
+#include "rdmacm/private_call.h"
 #include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/stream.h"
+#include "wire/mapped_call.h"
 
 enum {
 	/* Receives beyond the credits: grants and control messages have none, and must not wait for the program to
@@ -89,6 +91,20 @@ static int create_queue_pair(struct vb_rsocket *rs)
 	return 0;
 }
 
+/* Without bringing in pages, where libibverbs is ours. NULL with errno. */
+static struct ibv_mr *register_mapped(struct vb_rstream *stream, void *bytes, size_t length, int access)
+{
+	vb_private_call *say = vb_rdmacm_private_call(stream->id->verbs);
+	struct vb_mapped_call call = {
+		.magic = VB_MAPPED_MAGIC, .version = VB_MAPPED_VERSION, .access = (uint32_t)access, .pd = stream->id->pd, .address = bytes,
+		.length = length,
+	};
+
+	if (say != NULL && say(stream->id->verbs, &call) == 0)
+		return call.mr;
+	return ibv_reg_mr(stream->id->pd, bytes, length, access);
+}
+
 /* Pages of their own, so that nothing else shares memory with what the peer writes to, and which cost nothing until
  * used. */
 static int register_pages(struct vb_rstream *stream, size_t length, int access, void **bytes, struct ibv_mr **mr)
@@ -100,7 +116,7 @@ static int register_pages(struct vb_rstream *stream, size_t length, int access, 
 		*bytes = NULL;
 		return -ENOMEM;
 	}
-	*mr = ibv_reg_mr(stream->id->pd, *bytes, length, access);
+	*mr = register_mapped(stream, *bytes, length, access);
 	if (*mr != NULL)
 		return 0;
 	error = -errno;
@@ -128,7 +144,7 @@ static int register_shared_pages(struct vb_rstream *stream, size_t length, int a
 		stream->receive_bytes = bytes;
 		return error;
 	}
-	stream->receive_mr = ibv_reg_mr(stream->id->pd, bytes, length, access);
+	stream->receive_mr = register_mapped(stream, bytes, length, access);
 	if (stream->receive_mr == NULL) {
 		error = -errno;
 		munmap(bytes, length);
