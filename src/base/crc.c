@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). On aarch64 with the
- * instructions for it base/crc_fold.c computes it, elsewhere libdeflate, which uses the processor's carry-less
- * multiplication too; where that is not at hand (cross builds) a plain table does.
+ * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). On aarch64 and x86-64 with the
+ * instructions for it base/crc_fold_arm.c and crc_fold_x86.c compute it, elsewhere libdeflate; where that is not at hand
+ * (cross builds) a plain table does.
  *
  * Rewinding. Appending one byte to two messages multiplies the difference of their CRCs by x^8 modulo the polynomial,
  * so undoing n bytes multiplies it by x^(-8n). Every packet of a peer whose IP identification we cannot see needs one
@@ -89,7 +89,7 @@ static uint32_t plain_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t sec
 
 #ifdef VB_CRC_FOLD
 
-/* Chosen once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
+/* Chosen once, when the library is loaded: what the processor can do is asked of itself, or of what the kernel left on the stack. */
 static uint32_t (*way)(uint32_t crc, const void *bytes, size_t length) = plain_crc32;
 static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t length) = plain_crc32_copy;
 static uint32_t (*way_of_words)(uint32_t crc, uint64_t first, uint32_t second) = plain_crc32_words;

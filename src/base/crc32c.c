@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32C of polynomial 0x1edc6f41, reflected. On aarch64 base/crc_fold.c computes it, on x86-64 the instruction of SSE4.2, where this
+ * CRC-32C of polynomial 0x1edc6f41, reflected. On aarch64 base/crc_fold_arm.c computes it, on x86-64 the instruction of SSE4.2, where this
  * processor has them; elsewhere eight tables do.
  */
 #include "base/crc32c.h"
@@ -61,7 +61,7 @@ static uint32_t plain_copy(uint32_t crc, void *to, const void *from, size_t leng
 static uint32_t (*way)(uint32_t crc, const void *bytes, size_t length) = plain;
 static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t length) = plain_copy;
 
-#if defined(VB_CRC_FOLD)
+#if defined(VB_CRC_FOLD_CASTAGNOLI)
 
 __attribute__((constructor)) static void look_at_processor(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 and CRC-32C with the carry-less multiplication of aarch64, for base/crc.c and crc32c.c alone: where VB_CRC_FOLD is
- * defined it may be there, and vb_crc_can_fold says whether it is.
+ * CRC-32 with the carry-less multiplication of aarch64 and x86-64, for base/crc.c alone: where VB_CRC_FOLD is defined it may be
+ * there, and vb_crc_can_fold says whether it is. The same for CRC-32C, for base/crc32c.c, on aarch64: VB_CRC_FOLD_CASTAGNOLI.
  */
 #ifndef VB_BASE_CRC_FOLD_H
 #define VB_BASE_CRC_FOLD_H
@@ -10,7 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(VB_CRC_PORTABLE)
+#ifdef VB_CRC_PORTABLE
+/* Neither. */
+#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define VB_CRC_FOLD
+#define VB_CRC_FOLD_CASTAGNOLI
+#elif defined(__x86_64__)
 #define VB_CRC_FOLD
 #endif
 

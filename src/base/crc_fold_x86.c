@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CRC-32 by folding, for x86-64: what crc_fold.c is for aarch64, with PCLMULQDQ. The constants are the same and stand there.
+ *
+ * x86-64 has an instruction for CRC-32C but none for this polynomial, so that 64 bits are brought down to 32 by multiplying as well
+ * (Barrett). V stands for the 64 bits, reflected, the CRC so far added to their first 32; the CRC of them is V x^32 modulo P. With the
+ * quotient floor(x^95 / P), which is of 64 bits, the low half of its product with V is floor(V x^32 / P) exactly, and that times P has
+ * the remainder in the 32 bits behind its low half. Fewer bytes than eight stand at the end of V, with zeros before them.
+ *
+ * Measured on a Xeon of 2.5 GHz (Cascade Lake) with 1 KiB at a time: 50 ns and with the copy 54 ns, against 51 ns and 82 ns for libdeflate
+ * 1.14 and memcpy; of twelve bytes 4 against 15 ns.
+ *
+ * This file alone is compiled for processors with these instructions (meson.build), and called on no others.
+ */
+#include "base/crc_fold.h"
+
+#ifdef VB_CRC_FOLD
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINED static inline __attribute__((always_inline))
+
+enum { LANE = 16 };
+
+bool vb_crc_can_fold(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("avx");
+}
+
+INLINED __m128i constant(enum vb_crc_fold which)
+{
+	return _mm_loadu_si128((const __m128i *)vb_crc_fold_constants[which]);
+}
+
+/* The quotient, and P itself with its highest power. */
+INLINED __m128i division(void)
+{
+	return _mm_set_epi64x(0x1db710641, (long long)0xb4e5b025f7011641);
+}
+
+/* The sixteen bytes at `from`, which are also stored at `to` if it copies. */
+INLINED __m128i take(bool copies, uint8_t *to, const uint8_t *from)
+{
+	__m128i bytes = _mm_loadu_si128((const __m128i *)from);
+
+	if (copies)
+		_mm_storeu_si128((__m128i *)to, bytes);
+	return bytes;
+}
+
+INLINED __m128i fold(__m128i a, __m128i k, __m128i next)
+{
+	return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(a, k, 0x00), next), _mm_clmulepi64_si128(a, k, 0x11));
+}
+
+INLINED uint32_t reduce_word(uint64_t v)
+{
+	__m128i quotient = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)v), division(), 0x00);
+
+	return (uint32_t)_mm_extract_epi32(_mm_clmulepi64_si128(quotient, division(), 0x10), 2);
+}
+
+/* Two words one after the other: the CRC of the first is in the upper half, where the second has it added. */
+INLINED uint32_t reduce(__m128i a)
+{
+	__m128i quotient = _mm_clmulepi64_si128(a, division(), 0x00);
+	__m128i second = _mm_xor_si128(a, _mm_clmulepi64_si128(quotient, division(), 0x10));
+
+	quotient = _mm_clmulepi64_si128(second, division(), 0x01);
+	return (uint32_t)_mm_extract_epi32(_mm_clmulepi64_si128(quotient, division(), 0x10), 2);
+}
+
+/* Fewer than eight bytes, as a number. */
+INLINED uint64_t take_few(bool copies, uint8_t *to, const uint8_t *from, size_t length)
+{
+	uint64_t few = 0;
+	unsigned bits = 0;
+
+	if (length & 4) {
+		uint32_t v32;
+
+		memcpy(&v32, from, 4);
+		if (copies)
+			memcpy(to, &v32, 4);
+		few = v32;
+		bits = 32;
+	}
+	for (size_t i = length & 4; i < length; i++, bits += 8) {
+		if (copies)
+			to[i] = from[i];
+		few |= (uint64_t)from[i] << bits;
+	}
+	return few;
+}
+
+/* Fewer than sixteen bytes. */
+INLINED uint32_t finish(bool copies, uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
+{
+	size_t few = length & 7;
+
+	if (length & 8) {
+		uint64_t v64;
+
+		memcpy(&v64, from, 8);
+		if (copies)
+			memcpy(to, &v64, 8);
+		crc = reduce_word(v64 ^ crc);
+	}
+	if (few > 0) {
+		size_t at = length & 8;
+		uint64_t v = take_few(copies, copies ? to + at : NULL, from + at, few) ^ crc;
+
+		/* Of three bytes or fewer a part of the CRC so far is left, and moves up. */
+		crc = reduce_word(v << (64 - 8 * few)) ^ (uint32_t)((uint64_t)crc >> 8 * few);
+	}
+	return crc;
+}
+
+/* What is being read, how much of it is left, and where it is copied to. */
+struct place {
+	uint8_t *to;
+	const uint8_t *from;
+	size_t length;
+};
+
+INLINED void pass(bool copies, struct place *place, size_t length)
+{
+	if (copies)
+		place->to += length;
+	place->from += length;
+	place->length -= length;
+}
+
+/* Each lane has a name and so a register, as in crc_fold.c. */
+struct two {
+	__m128i lane0, lane1;
+};
+struct four {
+	__m128i lane0, lane1, lane2, lane3;
+};
+
+#define TWO_LANES(step) step(0) step(1)
+#define FOUR_LANES(step) TWO_LANES(step) step(2) step(3)
+#define EIGHT_LANES(step) FOUR_LANES(step) step(4) step(5) step(6) step(7)
+#define NEXT(i) take(copies, copies ? place->to + (i) * LANE : NULL, place->from + (i) * LANE)
+#define BEGIN(i) lane##i = NEXT(i);
+#define ADVANCE(i) lane##i = fold(lane##i, over, NEXT(i));
+#define BEGIN_IN(i) in.lane##i = NEXT(i);
+#define ADVANCE_IN(i) in.lane##i = fold(in.lane##i, over, NEXT(i));
+
+/* 128 bytes and more, `added` to the first sixteen: all of that length are taken, and are four lanes then. */
+INLINED struct four take_eight(bool copies, __m128i added, struct place *place)
+{
+	__m128i lane0, lane1, lane2, lane3, lane4, lane5, lane6, lane7, over = constant(VB_CRC_FOLD_1024);
+
+	EIGHT_LANES(BEGIN)
+	lane0 = _mm_xor_si128(lane0, added);
+	for (pass(copies, place, 8 * LANE); place->length >= 8 * LANE; pass(copies, place, 8 * LANE)) {
+		EIGHT_LANES(ADVANCE)
+	}
+	over = constant(VB_CRC_FOLD_512);
+	return (struct four){fold(lane0, over, lane4), fold(lane1, over, lane5), fold(lane2, over, lane6), fold(lane3, over, lane7)};
+}
+
+/* 64 and more, of which fewer are left. */
+INLINED struct two take_four(bool copies, __m128i added, struct place *place)
+{
+	__m128i over = constant(VB_CRC_FOLD_512);
+	struct four in;
+
+	if (place->length < 8 * LANE) {
+		FOUR_LANES(BEGIN_IN)
+		in.lane0 = _mm_xor_si128(in.lane0, added);
+		pass(copies, place, 4 * LANE);
+	} else {
+		in = take_eight(copies, added, place);
+		if (place->length >= 4 * LANE) {
+			FOUR_LANES(ADVANCE_IN)
+			pass(copies, place, 4 * LANE);
+		}
+	}
+	over = constant(VB_CRC_FOLD_256);
+	return (struct two){fold(in.lane0, over, in.lane2), fold(in.lane1, over, in.lane3)};
+}
+
+/* 32 and more. */
+INLINED __m128i take_two(bool copies, __m128i added, struct place *place)
+{
+	__m128i over = constant(VB_CRC_FOLD_256);
+	struct two in;
+
+	if (place->length < 4 * LANE) {
+		TWO_LANES(BEGIN_IN)
+		in.lane0 = _mm_xor_si128(in.lane0, added);
+		pass(copies, place, 2 * LANE);
+	} else {
+		in = take_four(copies, added, place);
+		if (place->length >= 2 * LANE) {
+			TWO_LANES(ADVANCE_IN)
+			pass(copies, place, 2 * LANE);
+		}
+	}
+	return fold(in.lane0, constant(VB_CRC_FOLD_128), in.lane1);
+}
+
+/* Sixteen and more. */
+INLINED uint32_t advance(bool copies, __m128i added, struct place place)
+{
+	__m128i a;
+
+	if (place.length < 2 * LANE) {
+		a = _mm_xor_si128(added, take(copies, place.to, place.from));
+		pass(copies, &place, LANE);
+	} else {
+		a = take_two(copies, added, &place);
+		if (place.length >= LANE) {
+			a = fold(a, constant(VB_CRC_FOLD_128), take(copies, place.to, place.from));
+			pass(copies, &place, LANE);
+		}
+	}
+	return finish(copies, reduce(a), place.to, place.from, place.length);
+}
+
+INLINED uint32_t begin(bool copies, uint32_t crc, struct place place)
+{
+	if (place.length < LANE)
+		return finish(copies, crc, place.to, place.from, place.length);
+	return advance(copies, _mm_cvtsi32_si128((int)crc), place);
+}
+
+/* Behind the sixteen bytes `a`, to which the CRC so far is added. */
+INLINED uint32_t copy_behind(__m128i a, struct place place)
+{
+	if (place.length < LANE)
+		return finish(true, reduce(a), place.to, place.from, place.length);
+	return advance(true, fold(a, constant(VB_CRC_FOLD_128), _mm_setzero_si128()), place);
+}
+
+/* Twelve bytes, behind four zeros. */
+INLINED __m128i words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	first ^= crc;
+	return _mm_set_epi64x((long long)(first >> 32 | (uint64_t)second << 32), (long long)(first << 32));
+}
+
+uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length)
+{
+	return ~begin(false, ~crc, (struct place){NULL, bytes, length});
+}
+
+uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length)
+{
+	return ~begin(true, ~crc, (struct place){to, from, length});
+}
+
+uint32_t vb_crc_fold_words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	return ~reduce(words(~crc, first, second));
+}
+
+uint32_t vb_crc_fold_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+{
+	return ~copy_behind(words(~crc, first, second), (struct place){to, from, length});
+}
+
+uint32_t vb_crc_fold_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+{
+	__m128i pair = _mm_set_epi64x((long long)second, (long long)(first ^ (uint64_t)~crc));
+
+	return ~copy_behind(pair, (struct place){to, from, length});
+}
+
+#endif
