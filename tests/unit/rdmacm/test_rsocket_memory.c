@@ -46,7 +46,7 @@ static void buffers_have_no_pages_until_they_are_used(void **state)
 	int pair[2];
 
 	(void)state;
-	connected(pair, LARGE, 0);
+	connected(pair, 0, 0);           /* as large as they are unless asked for: LARGE */
 	assert_in_range(resident(&mappings), 0, CRUMBS);
 	assert_true(mappings > 0);
 	for (unsigned i = 0; i < 8; i++) {
