@@ -104,6 +104,12 @@ class Others(SocketsCase):
         self.serve_echo(self.sockets, "exec")
         self.ask("tcp")
 
+    @across(BOTH)
+    def test_client_starts_a_program(self):
+        """Its child shares its memory until exec (vfork), and closes descriptors."""
+        self.serve_echo(self.sockets)
+        self.ask("spawn")
+
     @across(ONE_HOST)
     def test_ports_left_out(self):
         self.serve_echo(self.sockets)

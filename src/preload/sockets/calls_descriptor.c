@@ -22,8 +22,17 @@
 
 int fcntl64(int fd, int command, ...);
 
+static bool is_ours(int fd)
+{
+	return vb_connection_is_known(fd) || vb_sockets_epoll_concerns(fd);
+}
+
 static void forget(int fd)
 {
+	if (!is_ours(fd) && !vb_sockets_epoll_is_noted(fd))
+		return;
+	if (vb_connection_is_vforked())
+		return;
 	vb_sockets_epoll_forget(fd);
 	vb_connection_forget(fd);
 }
@@ -139,7 +148,7 @@ static int close_ours(int fd)
 
 PRELOAD int close(int fd)
 {
-	if (vb_connection_is_known(fd) || vb_sockets_epoll_concerns(fd))
+	if (is_ours(fd) && !vb_connection_is_vforked())
 		return close_ours(fd);
 	forget(fd);
 	return NEXT(close)(fd);
@@ -147,20 +156,21 @@ PRELOAD int close(int fd)
 
 PRELOAD int close_range(unsigned first, unsigned last, int flags)
 {
-	if (!((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+	if (!((unsigned)flags & CLOSE_RANGE_CLOEXEC) && !vb_connection_is_vforked())
 		vb_connection_forget_range(first, last);
 	return NEXT(close_range)(first, last, flags);
 }
 
 PRELOAD void closefrom(int first)
 {
-	vb_connection_forget_range(first < 0 ? 0 : (unsigned)first, ~0U);
+	if (!vb_connection_is_vforked())
+		vb_connection_forget_range(first < 0 ? 0 : (unsigned)first, ~0U);
 	NEXT(closefrom)(first);
 }
 
 static int copied(int from, int to)
 {
-	if (to >= 0 && to != from)
+	if (to >= 0 && to != from && vb_connection_is_known(from) && !vb_connection_is_vforked())
 		vb_connection_copy(from, to);
 	return to;
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/cancellation.h"
 #include "io/event.h"
@@ -19,6 +20,7 @@
 #include "preload/sockets/table.h"
 #include "rdmacm/rsocket/rsocket.h"
 
+static pid_t process;                      /* whose memory this is */
 static struct vb_fd_table table = {.lock = VB_MUTEX_INITIALIZER(VB_RANK_SOCKETS_TABLE)};
 
 static void set_phase(struct vb_connection *connection, enum vb_connection_phase phase)
@@ -125,6 +127,7 @@ static void leave_to_parent(struct vb_connection *connection)
 
 static void after_fork_in_child(void) VB_RELEASES(table.lock)
 {
+	process = getpid();
 	for (int fd = 0; (fd = vb_fd_table_next(&table, fd)) >= 0; fd++)
 		leave_to_parent(vb_fd_table_look(&table, fd));
 	vb_mutex_unlock(&table.lock);
@@ -132,7 +135,14 @@ static void after_fork_in_child(void) VB_RELEASES(table.lock)
 
 __attribute__((constructor)) static void watch_forks(void)
 {
+	process = getpid();
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* What is told of forks is not told of vfork. */
+bool vb_connection_is_vforked(void)
+{
+	return getpid() != process;
 }
 
 /* ---- descriptors ---- */

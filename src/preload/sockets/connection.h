@@ -97,6 +97,10 @@ bool vb_connection_is_known(int fd);
 struct vb_connection *vb_connection_hold(struct vb_connection *connection);
 void vb_connection_put(struct vb_connection *connection);
 
+/* Is this a child of vfork(2), as posix_spawn(3) and Python make it? Its descriptors are its own; its memory, and what is known of
+ * descriptors here, is its parent's. */
+bool vb_connection_is_vforked(void);
+
 /* From now on fd is a connection. One that exists already is replaced. */
 void vb_connection_track(int fd, bool is_connector, bool nonblocking, struct vb_rsocket *listener,
 			 const uint8_t token[VB_TOKEN]);

@@ -4,7 +4,8 @@
 
     echo.py serve HOW ADDRESS PORT [FILE]     HOW: one of the functions serve_* below
     echo.py ask ADDRESS PORT HOW [FILE]       HOW: rdma, tcp (what the connection must become), many (that, and others beside it), file,
-                                              single (bytes one by one on many connections, waited for by epoll)
+                                              single (bytes one by one on many connections, waited for by epoll), spawn (a program is
+                                              started meanwhile, whose descriptors are closed and moved before it is)
 
 The client first sends until it sees what carries its bytes: those that TCP's own counters (TCP_INFO) do not count went another way.
 """
@@ -18,6 +19,7 @@ import random
 import select
 import socket
 import struct
+import subprocess
 import sys
 import termios
 import threading
@@ -390,7 +392,10 @@ def ask(address, port, how, file=None):
     if how == "many":
         chatter(address, port)
         how = "rdma"
-    settle(connection, how)
+    settle(connection, "rdma" if how == "spawn" else how)
+    if how == "spawn":
+        # Between vfork and exec it closes all it has, and this connection becomes another number's, too.
+        subprocess.run(["true"], check=True, close_fds=True, stdin=connection.fileno())
     source = random.Random(7)
     for size in SIZES:
         exchange(connection, source.randbytes(size))
