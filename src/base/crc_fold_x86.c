@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 by folding, for x86-64: what crc_fold.c is for aarch64, with PCLMULQDQ. The constants are the same and stand there.
+ * CRC-32 by folding, for x86-64: what crc_fold_arm.c is for aarch64, with PCLMULQDQ and the same constants (crc_fold_constants.c).
  *
  * x86-64 has an instruction for CRC-32C but none for this polynomial, so that 64 bits are brought down to 32 by multiplying as well
  * (Barrett). V stands for the 64 bits, reflected, the CRC so far added to their first 32; the CRC of them is V x^32 modulo P. With the
@@ -133,7 +133,7 @@ INLINED void pass(bool copies, struct place *place, size_t length)
 	place->length -= length;
 }
 
-/* Each lane has a name and so a register, as in crc_fold.c. */
+/* Each lane has a name and so a register, as in crc_fold_arm.c. */
 struct two {
 	__m128i lane0, lane1;
 };
