@@ -2,10 +2,12 @@
  *
  * The stream itself: cut at every byte on both sides, ended at every byte, bytes that a peer must not send, and who speaks first.
  */
-#include <malloc.h>
-
 #include "base/crc32c.h"
 #include "streams.h"
+
+/* Each of thousands of cases makes its two ends anew: what they do not use is not made. Where messages lie in an end's memory. */
+#define SMALL .arena = 64 << 10, .pipe = 64 << 10, .max_wr = 32, .cq_capacity = 64
+enum { THERE = 16 << 10, ELSEWHERE = 32 << 10 };
 
 static struct streams streams;
 static struct end *const a = &streams.end[0], *const b = &streams.end[1];
@@ -43,19 +45,19 @@ static struct vb_ddp_header send_header(uint32_t msn, uint32_t mo, bool last)
 static void exchange(void)
 {
 	fill(a, 0, 3000, 4);
-	post_receive(b, 1 << 20, 3000, 60);
-	post_receive(b, 1 << 20, 0, 61);
+	post_receive(b, THERE, 3000, 60);
+	post_receive(b, THERE, 0, 61);
 	post_send(a, IBV_WR_SEND, 0, 3000, 0, 1, IBV_SEND_SOLICITED);
-	post_send(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 1501, 2 << 20, 2, 0);
-	post_send(a, IBV_WR_RDMA_READ, 1 << 20, 1501, 2 << 20, 3, IBV_SEND_FENCE);
+	post_send(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 1501, ELSEWHERE, 2, 0);
+	post_send(a, IBV_WR_RDMA_READ, THERE, 1501, ELSEWHERE, 3, IBV_SEND_FENCE);
 	streams_settle(&streams);
 	for (uint64_t i = 1; i <= 3; i++)
 		expect(&a->send_cq, i, IBV_WC_SUCCESS);
 	expect(&b->recv_cq, 60, IBV_WC_SUCCESS);
 	expect(&b->recv_cq, 61, IBV_WC_SUCCESS);
 	expect_none(&streams);
-	verify(b, 1 << 20, 3000, 4);
-	verify(a, 1 << 20, 1501, 4);
+	verify(b, THERE, 3000, 4);
+	verify(a, THERE, 1501, 4);
 }
 
 static void test_cuts(void **state)
@@ -63,7 +65,7 @@ static void test_cuts(void **state)
 	(void)state;
 	for (unsigned crc = 0; crc < 2; crc++)
 		for (size_t piece = 1; piece < 80; piece++) {
-			struct options options = {.crc = crc, .most_read = piece, .most_taken = 81 - piece, .direct = true};
+			struct options options = {SMALL, .crc = crc, .most_read = piece, .most_taken = 81 - piece, .direct = true};
 
 			streams_open(&streams, &options);
 			exchange();
@@ -81,21 +83,21 @@ static void test_each_cut(void **state)
 		size_t length = 1;
 
 		for (size_t cut = 0; cut < length; cut++) {
-			struct options options = {.crc = crc};
+			struct options options = {SMALL, .crc = crc};
 
 			streams_open(&streams, &options);
 			fill(a, 0, 1600, 4);
-			post_receive(b, 1 << 20, 1600, 60);
+			post_receive(b, THERE, 1600, 60);
 			post_send(a, IBV_WR_SEND, 0, 1600, 0, 1, 0);
-			post_send(a, IBV_WR_RDMA_WRITE, 0, 13, 2 << 20, 2, 0);
+			post_send(a, IBV_WR_RDMA_WRITE, 0, 13, ELSEWHERE, 2, 0);
 			length = end_drain(a, bytes, sizeof(bytes));
 			assert_true(length > 1613 && length < MOST);
 			end_feed(b, bytes, cut);
 			assert_int_equal(b->rest_length, 0);
 			end_feed(b, bytes + cut, length - cut);
 			expect(&b->recv_cq, 60, IBV_WC_SUCCESS);
-			verify(b, 1 << 20, 1600, 4);
-			verify(b, 2 << 20, 13, 4);
+			verify(b, THERE, 1600, 4);
+			verify(b, ELSEWHERE, 13, 4);
 			streams_close(&streams);
 		}
 	}
@@ -112,13 +114,13 @@ static void test_each_end(void **state)
 		size_t length = 1;
 
 		for (size_t cut = 0; cut <= length; cut++) {
-			struct options options = {.crc = variant & 1};
+			struct options options = {SMALL, .crc = variant & 1};
 			unsigned delivered = 0, flushed = 0;
 
 			streams_open(&streams, &options);
-			post_receive(b, 1 << 20, 100, 60);
-			post_receive(b, 1 << 20, 100, 61);
-			post_receive(b, 1 << 20, 100, 62);
+			post_receive(b, THERE, 100, 60);
+			post_receive(b, THERE, 100, 61);
+			post_receive(b, THERE, 100, 62);
 			post_send(a, IBV_WR_SEND, 0, 100, 0, 1, 0);
 			post_send(a, IBV_WR_SEND, 0, 99, 0, 2, 0);
 			length = end_drain(a, bytes, sizeof(bytes));
@@ -146,7 +148,7 @@ static void test_each_end(void **state)
 /* end b alone, in front of a peer that is this test. */
 static void face(bool crc)
 {
-	struct options options = {.crc = crc};
+	struct options options = {SMALL, .crc = crc};
 
 	streams_make(&streams, &options);
 	assert_int_equal(streams_begin(b, false), 0);
@@ -356,7 +358,7 @@ static void test_terminate_of_both_kinds(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
-		struct options options = {0};
+		struct options options = {SMALL};
 		struct vb_terminate terminate = {.cause = {rows[i / 2].cause}, .by_siw = i % 2, .has_length = true, .has_header = true,
 						 .has_read = true, .header = vb_ddp_header_of(VB_RDMAP_READ_REQUEST, true)};
 		struct vb_ddp_header header = vb_ddp_header_of(VB_RDMAP_TERMINATE, true);
@@ -406,7 +408,7 @@ static void test_terminate_cut_short(void **state)
 
 static void test_responder_holds_back(void **state)
 {
-	struct options options = {0};
+	struct options options = {SMALL};
 	uint8_t bytes[256];
 	vb_time began;
 
@@ -463,7 +465,7 @@ static size_t drain_at(struct end *end, vb_time when, uint8_t *bytes, size_t roo
 static void test_responder_speaks_again(void **state)
 {
 	static const vb_time again[] = {VB_MILLISECONDS(50), VB_MILLISECONDS(200), VB_SECONDS(1)};
-	struct options options = {0};
+	struct options options = {SMALL};
 	uint8_t bytes[256];
 	vb_time began;
 
@@ -500,7 +502,7 @@ static void test_responder_speaks_again(void **state)
 /* A peer that misses what comes behind its reply until more comes (siw): the greeting is repeated until something came back. */
 static void test_initiator_greets(void **state)
 {
-	struct options options = {0};
+	struct options options = {SMALL};
 	static const vb_time at[] = {VB_MILLISECONDS(50), VB_MILLISECONDS(200), VB_SECONDS(1)};
 	uint8_t bytes[256];
 	vb_time began;
@@ -562,7 +564,7 @@ static void test_heard_is_not_answered(void **state)
 	(void)state;
 	for (unsigned variant = 0; variant < 8; variant++) {
 		bool initiator = variant & 1, speaks = variant & 2;
-		struct options options = {.attentive = variant & 4};
+		struct options options = {SMALL, .attentive = variant & 4};
 		struct end *end = initiator ? a : b;
 
 		streams_make(&streams, &options);
@@ -605,7 +607,7 @@ static void test_ready_messages(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		struct options options = {.ready = rows[i].ready};
+		struct options options = {SMALL, .ready = rows[i].ready};
 		uint8_t bytes[256];
 
 		streams_open(&streams, &options);
@@ -634,7 +636,7 @@ static void test_ready_before_the_end(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		struct options options = {.ready = ready[i], .most_taken = 7};
+		struct options options = {SMALL, .ready = ready[i], .most_taken = 7};
 
 		streams_open(&streams, &options);
 		assert_int_equal(modify(a, IBV_QPS_SQD), 0);
@@ -648,7 +650,7 @@ static void test_ready_before_the_end(void **state)
 
 static void test_begin(void **state)
 {
-	struct options options = {0};
+	struct options options = {SMALL};
 
 	(void)state;
 	streams_open(&streams, &options);
@@ -689,14 +691,14 @@ static void write_one(uint64_t wr_id)
 static void test_introductions(void **state)
 {
 	const uint64_t nonce[2] = {0x0123456789abcdef, 0xfedcba9876543211};
-	struct options options = {.attentive = true, .nonce = {nonce[0], nonce[1]}};
+	struct options options = {SMALL, .attentive = true, .nonce = {nonce[0], nonce[1]}};
 	size_t before;
 	uint32_t qpn;
 	uint64_t connection;
 
 	(void)state;
 	streams_open(&streams, &options);
-	post_receive(b, 1 << 20, 8, 60);
+	post_receive(b, THERE, 8, 60);
 	post_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	streams_settle(&streams);
 	expect(&a->send_cq, 1, IBV_WC_SUCCESS);
@@ -720,7 +722,7 @@ static void test_introductions(void **state)
 /* A peer that knows nothing of them takes them for what they are: WRITEs of no bytes. */
 static void test_introduction_to_another(void **state)
 {
-	struct options options = {.attentive = true, .nonce = {77, 0}};
+	struct options options = {SMALL, .attentive = true, .nonce = {77, 0}};
 	uint32_t qpn;
 	uint64_t connection;
 
@@ -748,10 +750,5 @@ int main(void)
 		cmocka_unit_test(test_introductions), cmocka_unit_test(test_introduction_to_another),
 	};
 
-	/* Each case makes its two ends anew. With huge pages for everybody, a heap that shrinks and grows costs 2 MiB of zeros a time. */
-	mallopt(M_TRIM_THRESHOLD, 256 << 20);
-	/* Meson has malloc fill what it gives (MALLOC_PERTURB_): 26 MiB a case here, for thousands of cases. AddressSanitizer's run of
-	 * this test looks at memory more closely. */
-	mallopt(M_PERTURB, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
