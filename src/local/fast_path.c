@@ -298,8 +298,9 @@ static int receive_all(struct vb_qp *qp, struct vb_local *local, int room, struc
 	if (taken == 0)
 		return 0;
 	target->answered = local->initiator.produced;
-	vb_local_target_publish(local);
+	/* Counted first: on x86-64 an addition that is atomic waits until what was stored before it is seen by all. */
 	vb_local_target_count(local);
+	vb_local_target_publish(local);
 	return taken;
 }
 

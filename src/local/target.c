@@ -492,7 +492,7 @@ VB_RARE static enum outcome execute_fault(struct vb_local *local, const struct v
 /* XRC: which SRQ the records that follow are for is known when they come. */
 VB_APART static enum outcome execute_srq(struct vb_local *local, const struct vb_local_record *record, vb_time now)
 {
-	const struct vb_fault_record nonsense = {.fault = VB_FAULT_OPCODE_UNSUPPORTED};
+	static const struct vb_fault_record nonsense = {.fault = VB_FAULT_OPCODE_UNSUPPORTED};
 
 	if (!local->qp->xrc_domain)
 		return refuse_nonsense(local, now, &nonsense);
@@ -551,7 +551,7 @@ static void take_acknowledgements_first(struct vb_local *local, vb_time now)
 /* The next record. */
 static enum outcome execute_next(struct vb_local *local, vb_time now, bool *found)
 {
-	const struct vb_fault_record nonsense = {.fault = VB_FAULT_OPCODE_UNSUPPORTED};
+	static const struct vb_fault_record nonsense = {.fault = VB_FAULT_OPCODE_UNSUPPORTED};
 	struct vb_local_record record;
 	const uint8_t *body = NULL;
 	enum outcome outcome;
