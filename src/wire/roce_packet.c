@@ -52,12 +52,21 @@ _Static_assert(VB_BTH_LENGTH + VB_RETH_LENGTH + VB_IMMEDIATE_LENGTH + VB_PIGGYBA
 _Static_assert(sizeof(struct atomic_ack_eth) == VB_ATOMIC_ACK_ETH_LENGTH, "AtomicAckETH");
 _Static_assert(sizeof(struct be32) == VB_IMMEDIATE_LENGTH && sizeof(struct ieth) == VB_IETH_LENGTH, "ImmDt, IETH");
 
+/* A word of the wire as a number, and back. The RETH of every packet of a series is read and written by words: gcc for x86-64 does by
+ * bytes what base/bytes.h says by bytes where two fields meet, and took 17 ns to write one. */
+static uint64_t turned(uint64_t word)
+{
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) : word;
+}
+
 void vb_roce_packet_read_reth(const uint8_t *at, struct vb_roce_reth *out)
 {
-	struct reth reth;
+	uint64_t address, rest;
 
-	memcpy(&reth, at, sizeof(reth));
-	*out = (struct vb_roce_reth){be64_get(reth.address), be32_get(reth.rkey), be32_get(reth.length)};
+	memcpy(&address, at, sizeof(address));
+	memcpy(&rest, at + offsetof(struct reth, rkey), sizeof(rest));
+	rest = turned(rest);
+	*out = (struct vb_roce_reth){turned(address), (uint32_t)(rest >> 32), (uint32_t)rest};
 }
 
 static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
@@ -311,9 +320,12 @@ void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn ps
 
 void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset)
 {
-	struct reth reth = {be64_of(packet->reth.address + offset), be32_of(packet->reth.rkey), be32_of(packet->reth.length)};
+	uint64_t address = turned(packet->reth.address + offset);
+	uint64_t rest = turned((uint64_t)packet->reth.rkey << 32 | packet->reth.length);
 
-	memcpy(out + VB_BTH_LENGTH, &reth, sizeof(reth));
+	/* Those who sum it read the same two words. */
+	memcpy(out + VB_BTH_LENGTH, &address, sizeof(address));
+	memcpy(out + VB_BTH_LENGTH + offsetof(struct reth, rkey), &rest, sizeof(rest));
 }
 
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,
