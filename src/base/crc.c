@@ -75,6 +75,11 @@ static uint32_t plain_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
 	return plain_crc32(crc, bytes, sizeof(bytes));
 }
 
+static uint32_t plain_crc32_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length)
+{
+	return plain_crc32(plain_crc32_words(crc, first, second), bytes, length);
+}
+
 static uint32_t plain_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
 {
 	return plain_crc32_copy(plain_crc32_words(crc, first, second), to, from, length);
@@ -87,16 +92,25 @@ static uint32_t plain_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t sec
 	return plain_crc32_copy(plain_crc32(crc, pair, sizeof(pair)), to, from, length);
 }
 
+static uint32_t plain_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
+					    const void *from, size_t length)
+{
+	return plain_crc32_pair_copy(plain_crc32_words(crc, first, second), pair[0], pair[1], to, from, length);
+}
+
 #ifdef VB_CRC_FOLD
 
 /* Chosen once, when the library is loaded: what the processor can do is asked of itself, or of what the kernel left on the stack. */
 static uint32_t (*way)(uint32_t crc, const void *bytes, size_t length) = plain_crc32;
 static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t length) = plain_crc32_copy;
-static uint32_t (*way_of_words)(uint32_t crc, uint64_t first, uint32_t second) = plain_crc32_words;
+static uint32_t (*way_of_words_and_bytes)(uint32_t crc, uint64_t first, uint32_t second, const void *bytes,
+					  size_t length) = plain_crc32_words_bytes;
 static uint32_t (*way_of_words_to_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from,
 					size_t length) = plain_crc32_words_copy;
 static uint32_t (*way_of_pair_to_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from,
 				       size_t length) = plain_crc32_pair_copy;
+static uint32_t (*way_of_words_and_pair_to_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
+						 const void *from, size_t length) = plain_crc32_words_pair_copy;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
@@ -104,15 +118,18 @@ __attribute__((constructor)) static void look_at_processor(void)
 		return;
 	way = vb_crc_fold;
 	way_to_copy = vb_crc_fold_copy;
-	way_of_words = vb_crc_fold_words;
+	way_of_words_and_bytes = vb_crc_fold_words_bytes;
 	way_of_words_to_copy = vb_crc_fold_words_copy;
 	way_of_pair_to_copy = vb_crc_fold_pair_copy;
+	way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy;
 #ifdef VB_CRC_THREE
 	if (vb_crc_can_add_three()) {
 		way = vb_crc_fold_three;
 		way_to_copy = vb_crc_fold_copy_three;
+		way_of_words_and_bytes = vb_crc_fold_words_bytes_three;
 		way_of_words_to_copy = vb_crc_fold_words_copy_three;
 		way_of_pair_to_copy = vb_crc_fold_pair_copy_three;
+		way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy_three;
 	}
 #endif
 }
@@ -127,9 +144,9 @@ uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 	return way_to_copy(crc, to, from, length);
 }
 
-uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
+uint32_t vb_crc32_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length)
 {
-	return way_of_words(crc, first, second);
+	return way_of_words_and_bytes(crc, first, second, bytes, length);
 }
 
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
@@ -140,6 +157,12 @@ uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void
 uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
 {
 	return way_of_pair_to_copy(crc, first, second, to, from, length);
+}
+
+uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
+				  size_t length)
+{
+	return way_of_words_and_pair_to_copy(crc, first, second, pair, to, from, length);
 }
 
 #else
@@ -154,9 +177,9 @@ uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 	return plain_crc32_copy(crc, to, from, length);
 }
 
-uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
+uint32_t vb_crc32_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length)
 {
-	return plain_crc32_words(crc, first, second);
+	return plain_crc32_words_bytes(crc, first, second, bytes, length);
 }
 
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
@@ -167,6 +190,12 @@ uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void
 uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
 {
 	return plain_crc32_pair_copy(crc, first, second, to, from, length);
+}
+
+uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
+				  size_t length)
+{
+	return plain_crc32_words_pair_copy(crc, first, second, pair, to, from, length);
 }
 
 #endif

@@ -12,12 +12,15 @@
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length);
 /* The same while copying the bytes; the two places do not overlap. */
 uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length);
-/* The same over twelve bytes that are in registers, as if they were loaded from memory. */
-uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second);
-/* Those twelve, then bytes that are copied. */
+/* The same over twelve bytes that are in registers, as if they were loaded from memory, and then bytes in memory; */
+uint32_t vb_crc32_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
+/* then bytes that are copied. */
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
 /* The same with sixteen. */
 uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
+/* The same with twelve, then sixteen. */
+uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
+				  size_t length);
 
 /* CRC is linear: two equally long messages that differ only in some bytes have CRCs that differ by
  * a value determined by those bytes and by how many bytes follow them. Given the difference of the

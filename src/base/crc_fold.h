@@ -26,15 +26,20 @@ extern const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2];
 bool vb_crc_can_fold(void);
 uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_words(uint32_t crc, uint64_t first, uint32_t second);
+uint32_t vb_crc_fold_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
 uint32_t vb_crc_fold_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
 uint32_t vb_crc_fold_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
+uint32_t vb_crc_fold_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
+				     size_t length);
 /* The same with an instruction more: where VB_CRC_THREE is defined they are there. */
 bool vb_crc_can_add_three(void);
 uint32_t vb_crc_fold_three(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_crc_fold_copy_three(uint32_t crc, void *to, const void *from, size_t length);
+uint32_t vb_crc_fold_words_bytes_three(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
 uint32_t vb_crc_fold_words_copy_three(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
 uint32_t vb_crc_fold_pair_copy_three(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
+uint32_t vb_crc_fold_words_pair_copy_three(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
+					   const void *from, size_t length);
 
 /* All of it for CRC-32C. */
 extern const uint64_t vb_crc_fold_constants_castagnoli[VB_CRC_FOLDS][2];

@@ -186,6 +186,11 @@ uint32_t NAMED(vb_crc_fold_copy)(uint32_t crc, void *to, const void *from, size_
 }
 
 #ifndef VB_CRC_CASTAGNOLI
+uint32_t NAMED(vb_crc_fold_words_bytes)(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length)
+{
+	return ~advance(false, CRC32(CRC64(~crc, first), second), NULL, bytes, length);
+}
+
 uint32_t NAMED(vb_crc_fold_words_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
 {
 	return ~advance(true, CRC32(CRC64(~crc, first), second), to, from, length);
@@ -195,12 +200,11 @@ uint32_t NAMED(vb_crc_fold_pair_copy)(uint32_t crc, uint64_t first, uint64_t sec
 {
 	return ~advance(true, CRC64(CRC64(~crc, first), second), to, from, length);
 }
-#endif
 
-#if !defined(VB_CRC_CASTAGNOLI) && !defined(VB_CRC_THREE)
-uint32_t vb_crc_fold_words(uint32_t crc, uint64_t first, uint32_t second)
+uint32_t NAMED(vb_crc_fold_words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
+					    const void *from, size_t length)
 {
-	return ~CRC32(CRC64(~crc, first), second);
+	return ~advance(true, CRC64(CRC64(CRC32(CRC64(~crc, first), second), pair[0]), pair[1]), to, from, length);
 }
 #endif
 

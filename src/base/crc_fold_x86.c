@@ -10,6 +10,9 @@
  * Measured on a Xeon of 2.5 GHz (Cascade Lake) with 1 KiB at a time: 50 ns and with the copy 54 ns, against 51 ns and 82 ns for libdeflate
  * 1.14 and memcpy; of twelve bytes 4 against 15 ns.
  *
+ * A multiplication goes by one of the processor's ports, and so does many an addition: with the instruction of AVX-512 that adds three
+ * registers at once 1 KiB takes 4 ns less. So this file is compiled twice.
+ *
  * This file alone is compiled for processors with these instructions (meson.build), and called on no others.
  */
 #include "base/crc_fold.h"
@@ -23,11 +26,25 @@
 
 enum { LANE = 16 };
 
+#ifdef VB_CRC_THREE
+#define NAMED(name) name##_three
+#define ADD_THREE(a, b, c) _mm_ternarylogic_epi64(a, b, c, 0x96)
+#else
+#define NAMED(name) name
+#define ADD_THREE(a, b, c) _mm_xor_si128(_mm_xor_si128(a, b), c)
+
 bool vb_crc_can_fold(void)
 {
 	__builtin_cpu_init();
 	return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("avx");
 }
+
+bool vb_crc_can_add_three(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+}
+#endif
 
 INLINED __m128i constant(enum vb_crc_fold which)
 {
@@ -52,7 +69,7 @@ INLINED __m128i take(bool copies, uint8_t *to, const uint8_t *from)
 
 INLINED __m128i fold(__m128i a, __m128i k, __m128i next)
 {
-	return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(a, k, 0x00), next), _mm_clmulepi64_si128(a, k, 0x11));
+	return ADD_THREE(_mm_clmulepi64_si128(a, k, 0x00), next, _mm_clmulepi64_si128(a, k, 0x11));
 }
 
 INLINED uint32_t reduce_word(uint64_t v)
@@ -150,6 +167,20 @@ struct four {
 #define BEGIN_IN(i) in.lane##i = NEXT(i);
 #define ADVANCE_IN(i) in.lane##i = fold(in.lane##i, over, NEXT(i));
 
+/* The next packet is as far ahead, most often. What is not in the nearest cache, as of messages of megabytes, is fetched meanwhile: the
+ * processor's own reading ahead ends with each page. */
+INLINED void fetch_ahead(bool copies, const struct place *place)
+{
+	enum { AHEAD = 1024, LINE = 64 };
+
+	if (!copies)
+		return;
+	for (size_t line = 0; line < 8 * LANE; line += LINE) {
+		__builtin_prefetch((const void *)((uintptr_t)place->from + AHEAD + line), 0);
+		__builtin_prefetch((const void *)((uintptr_t)place->to + AHEAD + line), 1);
+	}
+}
+
 /* 128 bytes and more, `added` to the first sixteen: all of that length are taken, and are four lanes then. */
 INLINED struct four take_eight(bool copies, __m128i added, struct place *place)
 {
@@ -158,6 +189,7 @@ INLINED struct four take_eight(bool copies, __m128i added, struct place *place)
 	EIGHT_LANES(BEGIN)
 	lane0 = _mm_xor_si128(lane0, added);
 	for (pass(copies, place, 8 * LANE); place->length >= 8 * LANE; pass(copies, place, 8 * LANE)) {
+		fetch_ahead(copies, place);
 		EIGHT_LANES(ADVANCE)
 	}
 	over = constant(VB_CRC_FOLD_512);
@@ -231,11 +263,11 @@ INLINED uint32_t begin(bool copies, uint32_t crc, struct place place)
 }
 
 /* Behind the sixteen bytes `a`, to which the CRC so far is added. */
-INLINED uint32_t copy_behind(__m128i a, struct place place)
+INLINED uint32_t behind(bool copies, __m128i a, struct place place)
 {
 	if (place.length < LANE)
-		return finish(true, reduce(a), place.to, place.from, place.length);
-	return advance(true, fold(a, constant(VB_CRC_FOLD_128), _mm_setzero_si128()), place);
+		return finish(copies, reduce(a), place.to, place.from, place.length);
+	return advance(copies, fold(a, constant(VB_CRC_FOLD_128), _mm_setzero_si128()), place);
 }
 
 /* Twelve bytes, behind four zeros. */
@@ -245,31 +277,40 @@ INLINED __m128i words(uint32_t crc, uint64_t first, uint32_t second)
 	return _mm_set_epi64x((long long)(first >> 32 | (uint64_t)second << 32), (long long)(first << 32));
 }
 
-uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length)
+uint32_t NAMED(vb_crc_fold)(uint32_t crc, const void *bytes, size_t length)
 {
 	return ~begin(false, ~crc, (struct place){NULL, bytes, length});
 }
 
-uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length)
+uint32_t NAMED(vb_crc_fold_copy)(uint32_t crc, void *to, const void *from, size_t length)
 {
 	return ~begin(true, ~crc, (struct place){to, from, length});
 }
 
-uint32_t vb_crc_fold_words(uint32_t crc, uint64_t first, uint32_t second)
+uint32_t NAMED(vb_crc_fold_words_bytes)(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length)
 {
-	return ~reduce(words(~crc, first, second));
+	return ~behind(false, words(~crc, first, second), (struct place){NULL, bytes, length});
 }
 
-uint32_t vb_crc_fold_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+uint32_t NAMED(vb_crc_fold_words_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
 {
-	return ~copy_behind(words(~crc, first, second), (struct place){to, from, length});
+	return ~behind(true, words(~crc, first, second), (struct place){to, from, length});
 }
 
-uint32_t vb_crc_fold_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+uint32_t NAMED(vb_crc_fold_pair_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
 {
 	__m128i pair = _mm_set_epi64x((long long)second, (long long)(first ^ (uint64_t)~crc));
 
-	return ~copy_behind(pair, (struct place){to, from, length});
+	return ~behind(true, pair, (struct place){to, from, length});
+}
+
+/* Not brought down to 32 bits in between: what is copied would wait for that. */
+uint32_t NAMED(vb_crc_fold_words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
+					    const void *from, size_t length)
+{
+	__m128i next = _mm_set_epi64x((long long)pair[1], (long long)pair[0]);
+
+	return ~behind(true, fold(words(~crc, first, second), constant(VB_CRC_FOLD_128), next), (struct place){to, from, length});
 }
 
 #endif

@@ -106,12 +106,14 @@ static void begins_with_words(void **state)
 
 		memcpy(&first, bytes, sizeof(first));
 		memcpy(&second, bytes + sizeof(first), sizeof(second));
-		assert_int_equal(vb_crc32_words(begin, first, second), vb_crc32(begin, bytes, 12));
 		memset(to, 0x5a, sizeof(to));
+		assert_int_equal(vb_crc32_words_bytes(begin, first, second, from, length), expected);
 		assert_int_equal(vb_crc32_words_copy(begin, first, second, to, from, length), expected);
 #ifdef VB_CRC_FOLD
-		if (vb_crc_can_fold())
+		if (vb_crc_can_fold()) {
+			assert_int_equal(vb_crc_fold_words_bytes(begin, first, second, from, length), expected);
 			assert_int_equal(vb_crc_fold_words_copy(begin, first, second, to, from, length), expected);
+		}
 #endif
 		assert_memory_equal(to, from, length);
 		assert_int_equal(to[length], 0x5a);
@@ -136,6 +138,32 @@ static void begins_with_a_pair(void **state)
 #ifdef VB_CRC_FOLD
 		if (vb_crc_can_fold())
 			assert_int_equal(vb_crc_fold_pair_copy(begin, pair[0], pair[1], to, from, length), expected);
+#endif
+		assert_memory_equal(to, from, length);
+		assert_int_equal(to[length], 0x5a);
+	}
+}
+
+/* The same with twelve, and sixteen behind them. */
+static void begins_with_words_and_a_pair(void **state)
+{
+	static uint8_t bytes[2000], to[2000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 1100; length++) {
+		const uint8_t *from = bytes + 28;
+		uint32_t begin = next_random(), expected = vb_crc32(begin, bytes, 28 + length), second;
+		uint64_t first, pair[2];
+
+		memcpy(&first, bytes, sizeof(first));
+		memcpy(&second, bytes + sizeof(first), sizeof(second));
+		memcpy(pair, bytes + 12, sizeof(pair));
+		memset(to, 0x5a, sizeof(to));
+		assert_int_equal(vb_crc32_words_pair_copy(begin, first, second, pair, to, from, length), expected);
+#ifdef VB_CRC_FOLD
+		if (vb_crc_can_fold())
+			assert_int_equal(vb_crc_fold_words_pair_copy(begin, first, second, pair, to, from, length), expected);
 #endif
 		assert_memory_equal(to, from, length);
 		assert_int_equal(to[length], 0x5a);
@@ -266,6 +294,7 @@ int main(void)
 		cmocka_unit_test(copies_on_the_way),
 		cmocka_unit_test(begins_with_words),
 		cmocka_unit_test(begins_with_a_pair),
+		cmocka_unit_test(begins_with_words_and_a_pair),
 #ifdef VB_CRC_FOLD
 		cmocka_unit_test(ways_of_folding_agree),
 		cmocka_unit_test(constants_are_powers_of_x),
