@@ -58,7 +58,7 @@ void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *f
 	prefix->crc_of_none = flow->crc_of_none;
 }
 
-void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_time now, const struct vb_icrc_prefix *prefix)
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_time since, const struct vb_icrc_prefix *prefix)
 {
 	if (prefix->ipv4) {
 		flow->has_crc = true;
@@ -70,7 +70,7 @@ void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_
 		flow->good = 0;
 	flow->counts = prefix->counts;
 	flow->next = prefix->counts ? (uint16_t)(prefix->base + 1) : 0;
-	flow->seen = now;
+	flow->seen = since;
 	if (prefix->strange) {
 		/* Strict, and struck before: this is no damage. */
 		flow->strict = flow->strict && !flow->struck;

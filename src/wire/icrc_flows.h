@@ -8,7 +8,9 @@
  * is busy.
  *
  * One that counts may have sent elsewhere meanwhile, to another of our lanes as well, and of what it sent some may be lost. It cannot have
- * come further than the time since its last bundle allows. Where that is milliseconds anything is believed again. Those that counted may
+ * come further than the time since its last bundle came allows. Where that is milliseconds anything is believed again. That bundle may have
+ * lain in the socket before it was read: of one that came when the socket was full nothing more is known than that the socket had been
+ * empty before, and a thousand sends may be lost between two bundles that are read one right after the other. Those that counted may
  * go back to 0 at any time: our senders do, when a send fails (links/udp/counted.h).
  *
  * A flow is a sender's address and port. Its place may be taken by another one: then it is learned again. A sender that changes its
@@ -41,7 +43,7 @@ struct vb_icrc_flow {
 	uint32_t crc_of_none;            /* vb_icrc_prefix's */
 	bool counts;                     /* vb_icrc_prefix's, */
 	uint16_t next;                   /* and what the next bundle begins with */
-	vb_time seen;                    /* when the last one came */
+	vb_time seen;                    /* the last one did not come before that */
 };
 
 struct vb_icrc_flows {
@@ -50,8 +52,8 @@ struct vb_icrc_flows {
 
 /* NULL: not IPv4, there is nothing to foretell. */
 struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struct vb_path *from);
-/* Before a bundle of the flow, and after it. */
+/* Before a bundle of the flow, and after it: it did not come before `since`. */
 void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *from, vb_time now, struct vb_icrc_prefix *prefix);
-void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_time now, const struct vb_icrc_prefix *prefix);
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_time since, const struct vb_icrc_prefix *prefix);
 
 #endif

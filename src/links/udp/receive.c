@@ -44,6 +44,7 @@ struct batch_state {
 	struct vb_udp_link *udp;
 	struct vb_udp_lane *lane;          /* over which the pass goes */
 	vb_time now;
+	vb_time since;                     /* nothing of what was received came before */
 	uint64_t number;                   /* of what was touched */
 	struct vb_qp *locked;              /* the QP whose lock we hold */
 	unsigned count;
@@ -358,7 +359,7 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 			      &prefix, bundle->from.interface_index, index);
 	}
 	if (flow)
-		vb_icrc_flow_end(flow, &from, state->now, &prefix);
+		vb_icrc_flow_end(flow, &from, state->since, &prefix);
 }
 
 static size_t bytes_of(const struct vb_udp_bundle *bundle)
@@ -384,12 +385,14 @@ static void finish_delivery(const struct batch_state *state)
 }
 
 /* `frames`: what was received came in frames. */
-static void deliver_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, const struct vb_frames *frames, unsigned count, vb_time now)
+static void deliver_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, const struct vb_frames *frames, unsigned count, vb_time since,
+			  vb_time now)
 {
 	struct vb_qp *touched[TOUCHED];
 	struct batch_state state = begin_delivery(udp, lane, touched, now);
 	size_t unanswered = 0;
 
+	state.since = since;
 	for (unsigned i = 0; i < count; i++) {
 		const struct vb_udp_bundle *bundle = frames ? vb_frames_at(frames, i) : vb_udp_batch_at(lane->batch, i);
 
@@ -469,22 +472,24 @@ static VB_APART void take_bypassed_runs(struct vb_udp_link *udp, vb_time now)
 
 /* ---- sockets ---- */
 
-/* Returns how many bundles there were. */
-static unsigned drain(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, bool ipv6, vb_time now)
+/* Returns how many bundles there were. `empty`: when the socket last was. */
+static unsigned drain(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, bool ipv6, vb_time *empty, vb_time now)
 {
 	int count = vb_udp_batch_receive(lane->batch, fd, ipv6);
 
+	if (count == 0)
+		*empty = now;
 	if (count <= 0)
 		return 0;
 	if (lane == &udp->first && has_sources(udp))
 		take_bypassed_runs(udp, now);
-	deliver_batch(udp, lane, NULL, (unsigned)count, now);
+	deliver_batch(udp, lane, NULL, (unsigned)count, *empty, now);
 	return (unsigned)count;
 }
 
-static unsigned drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
+static unsigned drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time *empty, vb_time now)
 {
-	unsigned count = drain(udp, lane, fd, family == VB_IPV6, now);
+	unsigned count = drain(udp, lane, fd, family == VB_IPV6, empty, now);
 
 	if (count > 0 && !__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED))
 		__atomic_store_n(&lane->in_use[family], true, __ATOMIC_RELAXED);
@@ -516,14 +521,16 @@ static bool drain_dedicated(struct vb_udp_link *udp, struct vb_udp_lane *lane, v
 {
 	struct vb_dedicated *dedicated = &lane->dedicated;
 	bool is_new = dedicated->state == VB_DEDICATED_NEW, ipv6 = !is_new || !vb_path_is_ipv4(&dedicated->flow);
-	int older = is_new ? lane->receive_fd[ipv6 ? VB_IPV6 : VB_IPV4] : dedicated->fd;
+	unsigned family = ipv6 ? VB_IPV6 : VB_IPV4;
+	int older = is_new ? lane->receive_fd[family] : dedicated->fd;
+	vb_time *older_empty = is_new ? &lane->empty[family] : &lane->dedicated_empty;
 	bool done = false, kick = false;
 
 	if (is_new || dedicated->state == VB_DEDICATED_LEFT) {
-		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain(udp, lane, older, ipv6, now) > 0; i++)
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain(udp, lane, older, ipv6, older_empty, now) > 0; i++)
 			done = true;
 		kick = vb_dedicated_caught_up(dedicated, now);
-	} else if (drain(udp, lane, dedicated->fd, true, now) > 0) {
+	} else if (drain(udp, lane, dedicated->fd, true, &lane->dedicated_empty, now) > 0) {
 		vb_dedicated_came(dedicated);
 		done = true;
 	}
@@ -538,7 +545,7 @@ static bool drain_frames(struct vb_udp_link *udp, struct vb_frames *frames, vb_t
 
 	if (count <= 0)
 		return false;
-	deliver_batch(udp, &udp->first, frames, (unsigned)count, now);
+	deliver_batch(udp, &udp->first, frames, (unsigned)count, now, now);
 	return true;
 }
 
@@ -558,7 +565,7 @@ static bool drain_lane(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_tim
 		if (lane->receive_fd[family] < 0 ||
 		    (!all_families && !__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED)))
 			continue;
-		bundles = drain_socket(udp, lane, lane->receive_fd[family], family, now);
+		bundles = drain_socket(udp, lane, lane->receive_fd[family], family, &lane->empty[family], now);
 		if (bundles == 0)
 			continue;
 		done = true;
@@ -579,7 +586,7 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 	for (unsigned i = 0; udp->group_sockets > 0 && i < udp->groups; i++)
 		if (udp->group[i].receive_fd >= 0)
 			done |= drain_socket(udp, &udp->first, udp->group[i].receive_fd,
-					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, now) > 0;
+					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, &udp->group[i].empty, now) > 0;
 	return done;
 }
 

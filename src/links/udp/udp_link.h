@@ -56,6 +56,7 @@ struct vb_multicast_group {
 	struct vb_qp **member;
 	int companion_fd;                  /* -1: none; see vb_udp_open_companion */
 	int receive_fd;                    /* -1: datagrams come in through the link's own socket */
+	vb_time empty;                     /* receive.c: when that last was */
 };
 
 /* Of a queue pair. */
@@ -75,6 +76,7 @@ struct vb_udp_lane {
 	struct vb_dedicated dedicated;
 	uint64_t batches;                  /* receive.c: of datagrams, so far; the lowest bits are the lane's number */
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
+	vb_time empty[VB_FAMILIES], dedicated_empty; /* receive.c: when those sockets last were */
 
 	/* Looked at by every thread that posts. */
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */

@@ -97,8 +97,8 @@ static void who_counts_is_never_taken_for_one_of_us(void **state)
 		assert_true(take(&path, (uint16_t)id, 0));
 }
 
-/* A bundle of so many, sent with `first` and the numbers after it: is all of it taken? */
-static bool take_bundle(const struct vb_path *path, uint16_t first, unsigned packets)
+/* A bundle of so many, sent with `first` and the numbers after it, that did not come before `since`: is all of it taken? */
+static bool take_bundle_since(const struct vb_path *path, uint16_t first, unsigned packets, vb_time since)
 {
 	struct vb_icrc_flow *flow = vb_icrc_flows_find(&flows, path);
 	struct vb_icrc_prefix prefix = {0};
@@ -111,8 +111,13 @@ static bool take_bundle(const struct vb_path *path, uint16_t first, unsigned pac
 			      datagram + LENGTH - 4);
 		taken &= vb_icrc_is_valid_again(&prefix, path, datagram, LENGTH, (uint16_t)i);
 	}
-	vb_icrc_flow_end(flow, path, now, &prefix);
+	vb_icrc_flow_end(flow, path, since, &prefix);
 	return taken;
+}
+
+static bool take_bundle(const struct vb_path *path, uint16_t first, unsigned packets)
+{
+	return take_bundle_since(path, first, packets, now);
 }
 
 /* As our connected sockets do: runs of several lengths, one number further with each. Returns the number of the next. */
@@ -197,6 +202,28 @@ static void time_lets_a_counter_come_further(void **state)
 	id = count_from(&path, (uint16_t)(id + 3001), VB_ICRC_LEARNED);
 	now += VB_MILLISECONDS(5);
 	assert_true(take_bundle(&path, (uint16_t)(id + 50000), 1));
+}
+
+/* The receiver was away, and its socket full. What is read first came long before, and of what was sent after it a thousand are lost. */
+static void what_lay_in_a_socket_came_earlier(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	vb_time empty;
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 300, VB_ICRC_LEARNED + 1);
+	empty = now;
+	now += VB_MICROSECONDS(500);
+	for (unsigned i = 0; i < 64; i++)
+		assert_true(take_bundle_since(&path, id++, 39, empty));
+	id = (uint16_t)(id + 1000);
+	for (unsigned i = 0; i < 64; i++)
+		assert_true(take_bundle_since(&path, id++, 39, empty));
+	/* Still held to it when all was read. */
+	assert_true(take_bundle(&path, id++, 1));
+	assert_false(take_bundle(&path, (uint16_t)(id + 2000), 1));
 }
 
 /* A sender whose socket was disconnected: nothing is lost, and what it does then is demanded. */
@@ -297,6 +324,7 @@ int main(void)
 		cmocka_unit_test(what_comes_next_is_foretold),
 		cmocka_unit_test(counting_stands_loss_and_pieces),
 		cmocka_unit_test(time_lets_a_counter_come_further),
+		cmocka_unit_test(what_lay_in_a_socket_came_earlier),
 		cmocka_unit_test(a_counter_may_go_back_to_nothing),
 		cmocka_unit_test(a_shared_counter_is_never_held_to_anything),
 		cmocka_unit_test(damage_is_no_explanation),
