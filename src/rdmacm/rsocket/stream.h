@@ -54,6 +54,7 @@ enum {
 	VB_RSTREAM_QUIET_PART = 4,       /* send buffer they may hold */
 	VB_RSTREAM_TRANSFER_MOST = 131072,
 	VB_RSTREAM_INLINE_MOST = 512,
+	VB_RSTREAM_RECEIVES_OWED = 16,   /* receives are posted again so many at a time: an answer does not wait for that of its question */
 };
 
 /* What the peer writes to; registered. */
@@ -118,6 +119,7 @@ struct vb_rstream {
 	uint32_t granted;                /* bytes the peer may still write */
 	uint32_t freed, grant_at;        /* bytes read and not granted again; the half that is next */
 	uint16_t received, receive_mark; /* messages; grant more when `received` passes the mark */
+	unsigned receives_owed;          /* used up and not posted again yet */
 
 	uint32_t *words;                 /* by SEND: what the receives receive */
 	struct ibv_mr *words_mr;

@@ -25,7 +25,7 @@ enum {
 /* Announced windows have no credits either, and of what is sent nothing tells when it is received, if not the acknowledgement. */
 static uint32_t receives(const struct vb_rsocket *rs)
 {
-	return rs->sizes.receive_queue + RECEIVES_FOR_CONTROL + (rs->stream->by_send ? rs->sizes.iomaps : 0);
+	return rs->sizes.receive_queue + RECEIVES_FOR_CONTROL + VB_RSTREAM_RECEIVES_OWED + (rs->stream->by_send ? rs->sizes.iomaps : 0);
 }
 
 /* The device's limits on what was asked for. */

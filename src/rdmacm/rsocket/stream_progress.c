@@ -196,16 +196,15 @@ bool vb_rstream_progress(struct vb_rsocket *rs)
 	if (stream->cq == NULL || stream->state < VB_RSTREAM_CONNECTED)
 		return false;
 	do {
-		unsigned received;
-
 		count = ibv_poll_cq(stream->cq, COMPLETIONS_AT_ONCE, completions);
 		if (count <= 0)
 			break;
 		changed = true;
-		received = take_completions(rs, completions, count);
-		if (stream->state != VB_RSTREAM_CONNECTED)
+		stream->receives_owed += take_completions(rs, completions, count);
+		if (stream->state != VB_RSTREAM_CONNECTED || stream->receives_owed < VB_RSTREAM_RECEIVES_OWED)
 			continue;
-		error = vb_rstream_post_receives(stream, received);
+		error = vb_rstream_post_receives(stream, stream->receives_owed);
+		stream->receives_owed = 0;
 		if (error != 0)
 			vb_rstream_break(rs, -error);
 	} while (count == COMPLETIONS_AT_ONCE);

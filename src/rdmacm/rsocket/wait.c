@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/inline.h"
 #include "io/cancellation.h"
 #include "io/event.h"
 #include "io/uncancelled.h"
@@ -154,7 +155,7 @@ vb_time vb_rsocket_now(void)
 
 struct vb_pace *vb_rsocket_pace(void)
 {
-	static _Thread_local struct vb_pace pace;
+	static VB_THREAD_LOCAL struct vb_pace pace;
 
 	return &pace;
 }
@@ -193,7 +194,7 @@ bool vb_rsocket_signals_restart_calls(void)
 }
 
 /* The rsocket of a call of this thread that may end while it sleeps, with the reference of that call. */
-static _Thread_local struct vb_rsocket *may_end;
+static VB_THREAD_LOCAL struct vb_rsocket *may_end;
 
 void vb_rsocket_may_end(struct vb_rsocket *rs)
 {
