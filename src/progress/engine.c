@@ -180,10 +180,11 @@ void vb_engine_slept(void)
 
 /* ---- the thread ---- */
 
-/* One that sleeps on the sockets comes with each packet, unless others count on the engine thread. */
+/* One that sleeps on the sockets comes with each packet and for nothing else, unless others count on the engine thread. */
 static bool a_thread_attends(struct vb_endpoint *endpoint, vb_time now)
 {
-	return !__atomic_load_n(&endpoint->schedule.spinner.watched, __ATOMIC_SEQ_CST) && vb_waiter_attends(&endpoint->waiter, now);
+	return !__atomic_load_n(&endpoint->schedule.spinner.watched, __ATOMIC_SEQ_CST) && vb_waiter_attends(&endpoint->waiter, now) &&
+	       now < vb_timers_next(&endpoint->schedule.timers);
 }
 
 static bool a_thread_spins(struct vb_endpoint *endpoint)

@@ -5,7 +5,7 @@
  * with one thread that waits are those of sockets (wire/sleeping_call.h).
  *
  * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and taken after that if they still lie
- * there. So nothing depends on its coming back.
+ * there. So nothing depends on its coming back. What is due by time is not left to it: it sleeps until packets come.
  *
  * One thread at a time, and only if no other went to sleep of late: several would all be woken by each packet, and one that works
  * would keep those waiting that sleep.

@@ -277,6 +277,28 @@ static void what_it_leaves_the_engine_thread_takes(void **state)
 	end();
 }
 
+/* It sleeps until packets come, and none does: an event that is due by time is the engine thread's affair. */
+static void what_is_due_by_time_the_engine_thread_sees_to(void **state)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {.cq_count = 100, .cq_period = 3000}};
+
+	(void)state;
+	assert_int_equal(ibv_modify_cq(pair.cq[1], &attr), 0);
+	(void)begin();
+	assert_int_equal(ibv_req_notify_cq(pair.cq[1], 0), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		struct ibv_wc wc;
+
+		send_one(i);
+		sleep_on(-1, pair.options.channel);
+		take_event(pair.options.channel, pair.cq[1]);
+		wc = wait_completion(pair.cq[1]);
+		expect_arrival(&wc, i);
+		assert_int_equal(ibv_req_notify_cq(pair.cq[1], 0), 0);
+	}
+	end();
+}
+
 static void *begin_beside(void *unused)
 {
 	(void)unused;
@@ -313,6 +335,7 @@ int main(void)
 		cmocka_unit_test(packets_wake_it_and_it_takes_them),
 		WITH_PAIR(it_misses_nothing_that_the_engine_thread_takes),
 		WITH_PAIR(what_it_leaves_the_engine_thread_takes),
+		WITH_PAIR(what_is_due_by_time_the_engine_thread_sees_to),
 		WITH_PAIR(another_may_not_meanwhile),
 		WITH_PAIR(what_is_not_known_is_refused),
 	};
