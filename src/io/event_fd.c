@@ -6,11 +6,14 @@
 #include "io/event_fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/signals.h"
 #include "io/uncancelled.h"
 
 /* A thread that sleeps is woken by this alone. */
@@ -69,4 +72,24 @@ int vb_event_fd_wait(struct vb_event_fd *event_fd)
 	if (got < 0)
 		return -errno;
 	return got == 0 ? -EBADF : 0;    /* end of file: the channel was destroyed under our feet */
+}
+
+bool vb_event_fd_blocks(const struct vb_event_fd *event_fd)
+{
+	return (fcntl(event_fd->wait_fd, F_GETFL) & O_NONBLOCK) == 0;
+}
+
+int vb_event_fd_wait_beside(const struct vb_event_fd *event_fd, int other)
+{
+	struct pollfd fds[] = {{.fd = event_fd->wait_fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
+
+	if (ppoll(fds, 2, NULL, NULL) < 0) {
+		int error = errno;
+
+		return error == EINTR && vb_signals_restart_calls() ? 0 : -error;
+	}
+	/* Destroyed, as above. */
+	if ((fds[0].revents & (POLLHUP | POLLNVAL)) != 0)
+		return -EBADF;
+	return fds[0].revents == 0;
 }

@@ -321,6 +321,18 @@ void vb_endpoint_put(struct vb_endpoint *endpoint)
 	vb_mutex_unlock(&guard);
 }
 
+void vb_endpoint_sleep_give_up(struct vb_endpoint *endpoint)
+{
+	const struct vb_endpoint *at;
+
+	vb_mutex_lock(&guard);
+	for (at = endpoints; at && at != endpoint; at = at->next)
+		;
+	if (at)
+		vb_endpoint_sleep_end(endpoint);
+	vb_mutex_unlock(&guard);
+}
+
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint)
 {
 	return endpoint->wire[VB_DEVICE_ROCE]->observer;

@@ -145,8 +145,18 @@ void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass);
 void vb_endpoint_watch(struct vb_endpoint *endpoint);
 /* The calling thread is about to sleep (wire/sleeping_call.h). A descriptor that is readable when packets have come: the thread makes
  * passes until it says that it has ended. It stays the endpoint's. -1: it is not to wait for packets itself. */
-int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint);
+enum vb_sleeper {
+	VB_SLEEPER_ARMS,                 /* it arms its CQs after this, and looks at them once more */
+	VB_SLEEPER_HAS_ARMED,            /* it, or another thread, did all that before */
+};
+int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint, enum vb_sleeper sleeper);
 void vb_endpoint_sleep_end(struct vb_endpoint *endpoint);
+/* The same of a thread that ends. It may have left that sleep long ago, by longjmp, and the endpoint may be closed. */
+void vb_endpoint_sleep_give_up(struct vb_endpoint *endpoint);
+/* Something waits for the next pass, which a thread that is to sleep makes first. */
+bool vb_endpoint_has_put_off(const struct vb_endpoint *endpoint);
+/* A pass of a thread that has slept on the sockets, since then. True: something was done. Caller holds no lock. */
+bool vb_endpoint_sleep_pass(struct vb_endpoint *endpoint, vb_time since);
 /* Call vb_cq_expire(cq, ...) at `when`; NEVER: no more. Caller may hold cq->lock. */
 void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when);
 /* No call any more, and none is under way on return. Caller holds no lock. */

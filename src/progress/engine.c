@@ -180,18 +180,13 @@ void vb_engine_slept(void)
 
 /* ---- the thread ---- */
 
-/* One that sleeps on the sockets comes with each packet and for nothing else, unless others count on the engine thread. */
-static bool a_thread_attends(struct vb_endpoint *endpoint, vb_time now)
-{
-	return !__atomic_load_n(&endpoint->schedule.spinner.watched, __ATOMIC_SEQ_CST) && vb_waiter_attends(&endpoint->waiter, now) &&
-	       now < vb_timers_next(&endpoint->schedule.timers);
-}
-
+/* One that sleeps on the sockets comes with each packet, and for nothing else. */
 static bool a_thread_spins(struct vb_endpoint *endpoint)
 {
 	vb_time now = vb_clock_now();
 
-	return vb_spinner_spins(&endpoint->schedule.spinner, now) || a_thread_attends(endpoint, now);
+	return vb_spinner_spins(&endpoint->schedule.spinner, now) ||
+	       (vb_waiter_attends(&endpoint->waiter, now) && now < vb_timers_next(&endpoint->schedule.timers));
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
@@ -247,11 +242,17 @@ static bool descriptors_are_readable(struct vb_endpoint *endpoint)
 static bool take_nap(struct vb_endpoint *endpoint)
 {
 	struct vb_wait_item items[] = {{.fd = endpoint->schedule.event_fd}, {.fd = endpoint->daemon.fd}};
+	vb_time now = vb_clock_now(), until = now + endpoint->naps.length;
+	bool polls = vb_spinner_spins(&endpoint->schedule.spinner, now);
+	/* What is posted waits for threads that poll, and for no other. */
+	bool *napping = polls ? &endpoint->schedule.spinner.napping : &endpoint->waiter.napping;
 
-	__atomic_store_n(&endpoint->schedule.spinner.napping, true, __ATOMIC_SEQ_CST);
+	if (!polls)
+		until = vb_time_earlier(until, vb_timers_next(&endpoint->schedule.timers));
+	__atomic_store_n(napping, true, __ATOMIC_SEQ_CST);
 	if (a_thread_spins(endpoint))
-		vb_wait(items, 2, vb_clock_now() + endpoint->naps.length);
-	__atomic_store_n(&endpoint->schedule.spinner.napping, false, __ATOMIC_SEQ_CST);
+		vb_wait(items, 2, until);
+	__atomic_store_n(napping, false, __ATOMIC_SEQ_CST);
 	return !items[0].readable && !items[1].readable;
 }
 

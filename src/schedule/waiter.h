@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * A thread of the application that sleeps on the sockets of the wire itself, where it would else sleep until the engine thread has taken a
- * packet and raised an event: one wake-up for each packet instead of two. It makes the pass when it wakes up, for all threads. Programs
- * with one thread that waits are those of sockets (wire/sleeping_call.h).
+ * packet and raised an event: one wake-up for each packet instead of two. It makes the pass when it wakes up, for all threads. Such are
+ * threads of sockets (wire/sleeping_call.h), and those that wait in ibv_get_cq_event (verbs/channel_wait.h).
  *
  * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and taken after that if they still lie
  * there. So nothing depends on its coming back. What is due by time is not left to it: it sleeps until packets come.
  *
  * One thread at a time, and only if no other went to sleep of late: several would all be woken by each packet, and one that works
- * would keep those waiting that sleep.
+ * would keep those waiting that sleep. Nor beside one that polls, whose packets would wake it.
  *
  * Pure: the time is handed in.
  */
@@ -27,6 +27,9 @@ struct vb_waiter {
 	vb_time since;                     /* atomic: since when no other did */
 	const void *waits;                 /* atomic: the thread that sleeps on the sockets; NULL: none */
 	vb_time left;                      /* atomic: when it last stopped; 0: never */
+	const void *last;                  /* atomic: the thread that did */
+	bool needed;                       /* atomic: another thread counts on the engine thread */
+	bool napping;                      /* atomic: the engine thread leaves the work to it for a moment */
 };
 
 /* That thread is about to sleep, on whatever. */
@@ -35,7 +38,12 @@ void vb_waiter_note(struct vb_waiter *waiter, const void *thread, vb_time now);
 bool vb_waiter_begin(struct vb_waiter *waiter, const void *thread, vb_time now);
 void vb_waiter_end(struct vb_waiter *waiter, vb_time now);
 
-/* It is asleep; or it stopped sleeping a moment ago, and polls before it does so again. */
+/* That thread slept on the sockets a moment ago, no other went to sleep since, and so it is about to do so again. */
+bool vb_waiter_comes_back(const struct vb_waiter *waiter, const void *thread, vb_time now);
+/* Another thread is about to sleep, and counts on the engine thread until the next begin. True: that naps and must be told. */
+bool vb_waiter_need_engine(struct vb_waiter *waiter);
+
+/* It is asleep; or, and no other thread needs the engine thread, it stopped sleeping a moment ago, and polls before it does so again. */
 bool vb_waiter_sleeps(const struct vb_waiter *waiter);
 bool vb_waiter_attends(const struct vb_waiter *waiter, vb_time now);
 /* When it last stopped sleeping; 0: never. */

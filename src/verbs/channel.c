@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "io/cancellation.h"
+#include "verbs/channel_wait.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/public_mutex.h"
@@ -67,11 +68,20 @@ void vb_channel_join(struct ibv_comp_channel *channel)
 }
 
 /* Caller holds channel->lock. */
+static void raise_event(struct vb_channel *channel)
+{
+	vb_event_fd_raise(&channel->event_fd);
+	channel->is_raised = true;
+}
+
+/* Caller holds channel->lock. */
 static void leave_line(struct vb_channel *channel, struct vb_completion_queue *cq)
 {
 	vb_list_remove(&cq->on_channel);
-	if (vb_list_is_empty(&channel->waiting))
+	if (vb_list_is_empty(&channel->waiting) && channel->is_raised) {
 		vb_event_fd_clear(&channel->event_fd);
+		channel->is_raised = false;
+	}
 }
 
 uint32_t vb_channel_leave(struct vb_completion_queue *cq)
@@ -102,7 +112,8 @@ void vb_channel_announce(struct vb_completion_queue *cq)
 	vb_lock_take(&channel->lock);
 	if (cq->unread++ == 0)
 		vb_list_append(&channel->waiting, &cq->on_channel);
-	vb_event_fd_raise(&channel->event_fd);
+	if (!vb_channel_is_collected(channel))
+		raise_event(channel);
 	vb_lock_release(&channel->lock);
 }
 
@@ -120,6 +131,9 @@ static struct vb_completion_queue *take_from_line(struct vb_channel *channel)
 			vb_list_remove(&cq->on_channel);
 			vb_list_append(&channel->waiting, &cq->on_channel);
 		}
+		/* What this thread has brought itself beyond the one that it takes is for others, too. */
+		if (!vb_list_is_empty(&channel->waiting) && !channel->is_raised)
+			raise_event(channel);
 	}
 	vb_lock_release(&channel->lock);
 	return cq;
@@ -134,7 +148,7 @@ VB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 		return -1;
 	}
 	while ((found = take_from_line(vb_channel_of(channel))) == NULL) {
-		int error = vb_event_fd_wait(&vb_channel_of(channel)->event_fd);
+		int error = vb_channel_wait(vb_channel_of(channel));
 
 		if (error != 0) {
 			errno = -error;

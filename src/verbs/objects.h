@@ -147,6 +147,7 @@ struct vb_channel {
 	struct vb_lock lock;
 	struct vb_list waiting;          /* CQs with unread events */
 	struct vb_event_fd event_fd;
+	bool is_raised;                  /* it is, for all that wait in line */
 };
 
 /* The misuse watch's notes (watch.h). Of a CQ: atomic. */

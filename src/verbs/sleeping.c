@@ -17,7 +17,7 @@ int vb_verbs_sleeping(struct ibv_context *context, struct vb_sleeping_call *call
 		return ENOSYS;
 	switch ((enum vb_sleeping_verb)call->verb) {
 	case VB_SLEEPING_BEGIN:
-		call->fd = vb_endpoint_sleep_begin(endpoint);
+		call->fd = vb_endpoint_sleep_begin(endpoint, VB_SLEEPER_ARMS);
 		return call->fd >= 0 ? 0 : EBUSY;
 	case VB_SLEEPING_END:
 		vb_endpoint_sleep_end(endpoint);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "io/cancellation.h"
+#include "io/signals.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "rdmacm/rsocket/stream.h"
@@ -185,7 +186,7 @@ static int sleep_once(struct vb_connection *connection, struct pollfd fds[SLEEPE
 	else if (fds[WIRE].fd >= 0)
 		vb_rstream_sleep_end();
 	if (error != 0)
-		return error == -EINTR && deadline == VB_TIME_NEVER && vb_rsocket_signals_restart_calls() ? 0 : error;
+		return error == -EINTR && deadline == VB_TIME_NEVER && vb_signals_restart_calls() ? 0 : error;
 	woke = vb_rsocket_now();
 	vb_patience_slept(&connection->patience, woke - now, woke);
 	if (fds[WAKE].revents != 0)

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "base/inline.h"
 #include "io/cancellation.h"
 #include "io/event.h"
+#include "io/signals.h"
 #include "io/uncancelled.h"
 #include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/rsocket.h"
@@ -177,22 +177,6 @@ void vb_rsocket_looked(bool saw_something)
 		vb_pace_saw_nothing(vb_rsocket_pace());
 }
 
-/* ppoll is never restarted after a handler has run, recv and send are if the handler was installed with SA_RESTART
- * (man 7 signal). Which handler ran cannot be found out, so: restart when all of the program's handlers ask for it. */
-bool vb_rsocket_signals_restart_calls(void)
-{
-	struct sigaction action;
-
-	for (int number = 1; number < NSIG; number++) {
-		if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
-		    action.sa_handler == SIG_IGN)
-			continue;
-		if ((action.sa_flags & SA_RESTART) == 0)
-			return false;
-	}
-	return true;
-}
-
 /* The rsocket of a call of this thread that may end while it sleeps, with the reference of that call. */
 static VB_THREAD_LOCAL struct vb_rsocket *may_end;
 
@@ -245,7 +229,7 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 	vb_mutex_unlock(&rs->lock);
 	/* With a timeout they are never restarted (man 7 signal). */
 	if (sleep_on(rs, fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout) < 0 && errno == EINTR &&
-	    (deadline != VB_TIME_NEVER || !vb_rsocket_signals_restart_calls()))
+	    (deadline != VB_TIME_NEVER || !vb_signals_restart_calls()))
 		result = -EINTR;
 	if (fds[0].revents != 0)
 		vb_rsocket_wake_clear(wake_fd);

@@ -46,7 +46,4 @@ vb_time vb_rsocket_look_until(vb_time least);
 /* How that has ended. */
 void vb_rsocket_looked(bool saw_something);
 
-/* Would a call that a signal has interrupted go on? */
-bool vb_rsocket_signals_restart_calls(void);
-
 #endif

@@ -206,11 +206,6 @@ void vb_rsocket_looked(bool saw_something)
 	(void)saw_something;
 }
 
-bool vb_rsocket_signals_restart_calls(void)
-{
-	return true;
-}
-
 bool vb_sockets_port_is_wanted(uint16_t port)
 {
 	(void)port;

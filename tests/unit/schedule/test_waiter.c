@@ -95,6 +95,43 @@ static void it_attends_for_a_moment_longer(void **state)
 	assert_false(vb_waiter_attends(&waiter, now + VB_MICROSECONDS(100)));
 }
 
+/* What it arms is for its own sleep. */
+static void one_that_just_slept_comes_back(void **state)
+{
+	struct vb_waiter waiter = {0};
+	vb_time now = be_alone(&waiter, &one, VB_SECONDS(1));
+
+	(void)state;
+	assert_false(vb_waiter_comes_back(&waiter, &one, now));
+	assert_true(vb_waiter_begin(&waiter, &one, now));
+	vb_waiter_end(&waiter, now);
+	assert_true(vb_waiter_comes_back(&waiter, &one, now + VB_MICROSECONDS(100)));
+	assert_false(vb_waiter_comes_back(&waiter, &other, now + VB_MICROSECONDS(100)));
+	assert_false(vb_waiter_comes_back(&waiter, &one, now + VB_MILLISECONDS(10)));
+	vb_waiter_note(&waiter, &other, now);
+	assert_false(vb_waiter_comes_back(&waiter, &one, now + VB_MICROSECONDS(100)));
+	vb_waiter_note(&waiter, &one, now);
+	assert_false(vb_waiter_comes_back(&waiter, &one, now + VB_MICROSECONDS(100)));
+}
+
+/* Another goes to sleep meanwhile: packets are the engine thread's, until one begins anew. */
+static void others_may_need_the_engine_thread(void **state)
+{
+	struct vb_waiter waiter = {0};
+	vb_time now = be_alone(&waiter, &one, VB_SECONDS(1));
+
+	(void)state;
+	assert_true(vb_waiter_begin(&waiter, &one, now));
+	assert_true(vb_waiter_attends(&waiter, now));
+	assert_false(vb_waiter_need_engine(&waiter));
+	assert_false(vb_waiter_attends(&waiter, now));
+	waiter.napping = true;
+	assert_true(vb_waiter_need_engine(&waiter));
+	vb_waiter_end(&waiter, now);
+	assert_true(vb_waiter_begin(&waiter, &one, now));
+	assert_true(vb_waiter_attends(&waiter, now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +140,8 @@ int main(void)
 		cmocka_unit_test(there_is_one_at_a_time),
 		cmocka_unit_test(one_that_did_not_end_begins_again),
 		cmocka_unit_test(it_attends_for_a_moment_longer),
+		cmocka_unit_test(one_that_just_slept_comes_back),
+		cmocka_unit_test(others_may_need_the_engine_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "io/event_fd.h"
+#include "io/signals.h"
 
 static bool readable(const struct vb_event_fd *event_fd)
 {
@@ -128,6 +129,53 @@ static void signals_end_or_do_not_end_the_sleep(void **state)
 	vb_event_fd_fini(&event_fd);
 }
 
+/* Which handler ends a sleep cannot be told: all are asked, but those of faults. */
+static void handlers_may_be_of_one_mind(void **state)
+{
+	const struct sigaction restart = {.sa_handler = ignore, .sa_flags = SA_RESTART}, end = {.sa_handler = ignore};
+	struct sigaction before[3];
+
+	(void)state;
+	assert_int_equal(sigaction(SIGALRM, &restart, &before[0]), 0);
+	assert_int_equal(sigaction(SIGSEGV, &end, &before[1]), 0);
+	assert_true(vb_signals_agree());
+	assert_true(vb_signals_restart_calls());
+	assert_int_equal(sigaction(SIGUSR1, &end, &before[2]), 0);
+	assert_false(vb_signals_agree());
+	assert_false(vb_signals_restart_calls());
+	assert_int_equal(sigaction(SIGALRM, &end, NULL), 0);
+	assert_true(vb_signals_agree());
+	assert_false(vb_signals_restart_calls());
+	assert_int_equal(sigaction(SIGALRM, &before[0], NULL), 0);
+	assert_int_equal(sigaction(SIGSEGV, &before[1], NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, &before[2], NULL), 0);
+}
+
+/* The same, with something else to wait for. */
+static void something_else_may_end_the_sleep(void **state)
+{
+	struct vb_event_fd event_fd, other;
+
+	(void)state;
+	assert_int_equal(vb_event_fd_init(&event_fd), 0);
+	assert_int_equal(vb_event_fd_init(&other), 0);
+	assert_true(vb_event_fd_blocks(&event_fd));
+	vb_event_fd_raise(&other);
+	assert_int_equal(vb_event_fd_wait_beside(&event_fd, other.wait_fd), 1);
+	vb_event_fd_raise(&event_fd);
+	assert_int_equal(vb_event_fd_wait_beside(&event_fd, other.wait_fd), 0);
+	vb_event_fd_clear(&other);
+	assert_int_equal(vb_event_fd_wait_beside(&event_fd, other.wait_fd), 0);
+	vb_event_fd_clear(&event_fd);
+	/* Destroyed. */
+	assert_int_equal(close(event_fd.ring_fd), 0);
+	assert_int_equal(vb_event_fd_wait_beside(&event_fd, other.wait_fd), -EBADF);
+	assert_int_equal(fcntl(event_fd.wait_fd, F_SETFL, O_NONBLOCK), 0);
+	assert_false(vb_event_fd_blocks(&event_fd));
+	assert_int_equal(close(event_fd.wait_fd), 0);
+	vb_event_fd_fini(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +183,8 @@ int main(void)
 		cmocka_unit_test(rings_until_silenced),
 		cmocka_unit_test(obeys_the_descriptors_flags),
 		cmocka_unit_test(wakes_all_sleepers),
+		cmocka_unit_test(something_else_may_end_the_sleep),
+		cmocka_unit_test(handlers_may_be_of_one_mind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
