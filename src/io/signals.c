@@ -23,7 +23,8 @@ static struct handlers count(void)
 	struct sigaction action;
 
 	for (int number = 1; number < NSIG; number++) {
-		if (is_fault(number) || sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
+		if (is_fault(number) || sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+		    action.sa_handler == SIG_IGN)
 			continue;
 		if ((action.sa_flags & SA_RESTART) != 0)
 			handlers.restart++;

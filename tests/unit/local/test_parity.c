@@ -16,7 +16,7 @@ static struct process *const a = &pair.process[0], *const b = &pair.process[1];
 /* Eight tries of the usual timeout are over long before. What nobody receives is tried again for ever: 1,500 times a second here. */
 static void run(void)
 {
-	pair_run(&pair, pair.now + VB_SECONDS(5));
+	pair_run(&pair, pair.now + VB_SECONDS(7));
 }
 
 static void connect_usually(void)
