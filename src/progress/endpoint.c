@@ -49,7 +49,8 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 	close_if_open(&endpoint->page_fd);
 	close_if_open(&endpoint->claim_fd);
 	close_if_open(&endpoint->schedule.event_fd);
-	close_if_open(&endpoint->sockets);
+	close_if_open(&endpoint->poller);
+	__atomic_store_n(&endpoint->sockets, -1, __ATOMIC_RELAXED);
 }
 
 static void abandon(struct vb_endpoint *endpoint)
@@ -248,7 +249,7 @@ static int create(struct vb_endpoint **out)
 	endpoint->allocation = allocation;
 	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
-	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = endpoint->sockets = -1;
+	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = endpoint->poller = endpoint->sockets = -1;
 	vb_schedule_init(&endpoint->schedule);
 	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
 	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);
@@ -256,6 +257,8 @@ static int create(struct vb_endpoint **out)
 	endpoint->schedule.event_fd = vb_event_open();
 	if (endpoint->schedule.event_fd < 0)
 		error = endpoint->schedule.event_fd;
+	/* Now, though it may never be used: what a process has open does not depend on when its threads sleep. Nothing fails without it. */
+	endpoint->poller = vb_poller_open();
 	if (error == 0)
 		error = vb_daemon_link_open(endpoint);
 	if (error == 0)

@@ -73,7 +73,8 @@ struct vb_endpoint {
 	struct vb_waiter waiter;
 
 	/* Those that packets come by, for threads that wait for them (wire_sockets.c). */
-	int sockets;                       /* atomic; -1: not yet */
+	int poller;                        /* they are to be in it; negative: there is none */
+	int sockets;                       /* atomic; the same once they are; -1: not yet */
 	bool sockets_wanted;               /* atomic */
 	unsigned sockets_kept;             /* the engine thread's: how many are in it; 0: to be looked at again */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * One epoll descriptor with all the sockets that packets of the wire come by, for threads of the application that wait for them
- * (sleeping.c). Made when it is first asked for: each packet costs a little more with it. The engine thread makes it and adds to it: it
- * hears of each new socket, as it waits for them itself.
+ * (sleeping.c). They are in it once it is first asked for: each packet costs a little more then. The engine thread adds them: it hears of
+ * each new socket, as it waits for them itself.
  */
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
@@ -12,7 +12,7 @@
 void vb_endpoint_keep_sockets(struct vb_endpoint *endpoint)
 {
 	const struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
-	int fd[VB_LINK_DESCRIPTORS], sockets = endpoint->sockets;
+	int fd[VB_LINK_DESCRIPTORS], sockets = endpoint->poller;
 	unsigned count;
 
 	if (!__atomic_load_n(&endpoint->sockets_wanted, __ATOMIC_RELAXED) || !wire || !wire->driver->descriptors)
@@ -20,8 +20,6 @@ void vb_endpoint_keep_sockets(struct vb_endpoint *endpoint)
 	count = wire->driver->descriptors(wire, fd);
 	if (count == endpoint->sockets_kept)
 		return;
-	if (sockets < 0)
-		sockets = vb_poller_open();
 	if (sockets < 0)
 		return;
 	/* Those that are there already are refused. */
