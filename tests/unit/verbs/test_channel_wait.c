@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "lib/engine_stop.h"
+#include "lib/one_pair.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/two_processes.h"
@@ -28,9 +29,6 @@
 int execute_ioctl(struct ibv_context *context, void *command);
 
 enum { ROUNDS = 50, SIZE = 64, BATCH = 32, THREADS = 3 };
-
-static struct world world;
-static struct pair pair;
 
 static int say(enum vb_sleeping_verb verb)
 {
@@ -47,14 +45,6 @@ static void be_the_one(void)
 	while (say(VB_SLEEPING_BEGIN) != 0)
 		patience_rest(since);
 	assert_int_equal(say(VB_SLEEPING_END), 0);
-}
-
-static struct ibv_comp_channel *open_channel(void)
-{
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
-
-	assert_non_null(channel);
-	return channel;
 }
 
 static void arm(struct ibv_cq *cq)
@@ -160,25 +150,6 @@ static void it_takes_and_sends_itself(void **state)
 }
 
 /* ---- with one ---- */
-
-static int open_pair(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	pair_open(&pair, &world, &(struct pair_options){.channel = open_channel()});
-	return 0;
-}
-
-static int close_pair(void **state)
-{
-	struct ibv_comp_channel *channel = pair.options.channel;
-
-	(void)state;
-	pair_close(&pair);
-	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-	world_close(&world);
-	return 0;
-}
 
 /* Both CQs of the pair have an event, of one pass or of two. Who takes the first leaves a channel that says that there is a second. */
 static void each_event_is_told_of(void **state)
@@ -404,8 +375,6 @@ static void one_that_is_cancelled_gives_it_up(void **state)
 	}
 }
 #endif
-
-#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
 
 int main(void)
 {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "lib/engine_stop.h"
+#include "lib/one_pair.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/two_processes.h"
@@ -21,9 +22,6 @@
 int execute_ioctl(struct ibv_context *context, void *command);
 
 enum { ROUNDS = 20, SIZE = 3000 };
-
-static struct world world;
-static struct pair pair;
 
 static int say(enum vb_sleeping_verb verb, struct ibv_cq *cq, int *fd)
 {
@@ -67,14 +65,6 @@ static void take_event(struct ibv_comp_channel *channel, struct ibv_cq *expected
 	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
 	assert_ptr_equal(cq, expected);
 	ibv_ack_cq_events(cq, 1);
-}
-
-static struct ibv_comp_channel *open_channel(void)
-{
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
-
-	assert_non_null(channel);
-	return channel;
 }
 
 /* ---- with an engine thread that is stopped ---- */
@@ -192,25 +182,6 @@ static void packets_wake_it_and_it_takes_them(void **state)
 
 /* ---- with one ---- */
 
-static int open_pair(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	pair_open(&pair, &world, &(struct pair_options){.channel = open_channel()});
-	return 0;
-}
-
-static int close_pair(void **state)
-{
-	struct ibv_comp_channel *channel = pair.options.channel;
-
-	(void)state;
-	pair_close(&pair);
-	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-	world_close(&world);
-	return 0;
-}
-
 static void send_one(uint64_t number)
 {
 	struct ibv_sge sge;
@@ -326,8 +297,6 @@ static void what_is_not_known_is_refused(void **state)
 	call = (struct vb_sleeping_call){.magic = VB_SLEEPING_MAGIC, .version = VB_SLEEPING_VERSION, .verb = VB_SLEEPING_DISARM + 1};
 	assert_int_equal(execute_ioctl(world.context, &call), ENOSYS);
 }
-
-#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
 
 int main(void)
 {
