@@ -112,25 +112,28 @@ static uint32_t (*way_of_pair_to_copy)(uint32_t crc, uint64_t first, uint64_t se
 static uint32_t (*way_of_words_and_pair_to_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
 						 const void *from, size_t length) = plain_crc32_words_pair_copy;
 
+#define GO(kind)                                                                                                                       \
+	do {                                                                                                                           \
+		way = vb_crc_fold##kind;                                                                                               \
+		way_to_copy = vb_crc_fold_copy##kind;                                                                                  \
+		way_of_words_and_bytes = vb_crc_fold_words_bytes##kind;                                                                \
+		way_of_words_to_copy = vb_crc_fold_words_copy##kind;                                                                   \
+		way_of_pair_to_copy = vb_crc_fold_pair_copy##kind;                                                                     \
+		way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy##kind;                                                     \
+	} while (0)
+
 __attribute__((constructor)) static void look_at_processor(void)
 {
 	if (!vb_crc_can_fold())
 		return;
-	way = vb_crc_fold;
-	way_to_copy = vb_crc_fold_copy;
-	way_of_words_and_bytes = vb_crc_fold_words_bytes;
-	way_of_words_to_copy = vb_crc_fold_words_copy;
-	way_of_pair_to_copy = vb_crc_fold_pair_copy;
-	way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy;
+	GO();
 #ifdef VB_CRC_THREE
-	if (vb_crc_can_add_three()) {
-		way = vb_crc_fold_three;
-		way_to_copy = vb_crc_fold_copy_three;
-		way_of_words_and_bytes = vb_crc_fold_words_bytes_three;
-		way_of_words_to_copy = vb_crc_fold_words_copy_three;
-		way_of_pair_to_copy = vb_crc_fold_pair_copy_three;
-		way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy_three;
-	}
+	if (vb_crc_can_add_three())
+		GO(_three);
+#endif
+#ifdef VB_CRC_WIDE
+	if (vb_crc_can_fold_wide())
+		GO(_wide);
 #endif
 }
 

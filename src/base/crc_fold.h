@@ -20,26 +20,30 @@
 #endif
 
 /* Over so many bits. */
-enum vb_crc_fold { VB_CRC_FOLD_128, VB_CRC_FOLD_256, VB_CRC_FOLD_512, VB_CRC_FOLD_1024, VB_CRC_FOLDS };
+enum vb_crc_fold { VB_CRC_FOLD_128, VB_CRC_FOLD_256, VB_CRC_FOLD_512, VB_CRC_FOLD_1024, VB_CRC_FOLD_2048, VB_CRC_FOLDS };
 extern const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2];
 
 bool vb_crc_can_fold(void);
-uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length);
-uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_words_bytes(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
-uint32_t vb_crc_fold_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
-				     size_t length);
-/* The same with an instruction more: where VB_CRC_THREE is defined they are there. */
+
+/* The functions of crc.h, for one kind of processors. */
+#define VB_CRC_FOLD_FUNCTIONS(kind)                                                                                                    \
+	uint32_t vb_crc_fold##kind(uint32_t crc, const void *bytes, size_t length);                                                    \
+	uint32_t vb_crc_fold_copy##kind(uint32_t crc, void *to, const void *from, size_t length);                                      \
+	uint32_t vb_crc_fold_words_bytes##kind(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);       \
+	uint32_t vb_crc_fold_words_copy##kind(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from,               \
+					      size_t length);                                                                          \
+	uint32_t vb_crc_fold_pair_copy##kind(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from,                \
+					     size_t length);                                                                           \
+	uint32_t vb_crc_fold_words_pair_copy##kind(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,    \
+						   const void *from, size_t length);
+
+VB_CRC_FOLD_FUNCTIONS()
+/* With an instruction more: where VB_CRC_THREE is defined they are there. */
 bool vb_crc_can_add_three(void);
-uint32_t vb_crc_fold_three(uint32_t crc, const void *bytes, size_t length);
-uint32_t vb_crc_fold_copy_three(uint32_t crc, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_words_bytes_three(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
-uint32_t vb_crc_fold_words_copy_three(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_pair_copy_three(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
-uint32_t vb_crc_fold_words_pair_copy_three(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
-					   const void *from, size_t length);
+VB_CRC_FOLD_FUNCTIONS(_three)
+/* With registers of 64 bytes: where VB_CRC_WIDE is defined, on x86-64. */
+bool vb_crc_can_fold_wide(void);
+VB_CRC_FOLD_FUNCTIONS(_wide)
 
 /* All of it for CRC-32C. */
 extern const uint64_t vb_crc_fold_constants_castagnoli[VB_CRC_FOLDS][2];

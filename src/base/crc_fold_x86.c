@@ -8,10 +8,12 @@
  * the remainder in the 32 bits behind its low half. Fewer bytes than eight stand at the end of V, with zeros before them.
  *
  * Measured on a Xeon of 2.5 GHz (Cascade Lake) with 1 KiB at a time: 50 ns and with the copy 54 ns, against 51 ns and 82 ns for libdeflate
- * 1.14 and memcpy; of twelve bytes 4 against 15 ns.
+ * 1.14 and memcpy; of twelve bytes 4 against 15 ns. On one that multiplies four lanes at once (Sapphire Rapids): 51 ns and 54 ns as before,
+ * 19 ns and 39 ns with wide registers.
  *
  * A multiplication goes by one of the processor's ports, and so does many an addition: with the instruction of AVX-512 that adds three
- * registers at once 1 KiB takes 4 ns less. So this file is compiled twice.
+ * registers at once 1 KiB takes 4 ns less. Later processors (Ice Lake, Zen 4) multiply four lanes at once, in registers of 64 bytes. So
+ * this file is compiled three times.
  *
  * This file alone is compiled for processors with these instructions (meson.build), and called on no others.
  */
@@ -26,13 +28,27 @@
 
 enum { LANE = 16 };
 
-#ifdef VB_CRC_THREE
+#if defined(VB_CRC_WIDE)
+#define NAMED(name) name##_wide
+#elif defined(VB_CRC_THREE)
 #define NAMED(name) name##_three
-#define ADD_THREE(a, b, c) _mm_ternarylogic_epi64(a, b, c, 0x96)
 #else
 #define NAMED(name) name
-#define ADD_THREE(a, b, c) _mm_xor_si128(_mm_xor_si128(a, b), c)
+#endif
 
+#ifdef VB_CRC_THREE
+#define ADD_THREE(a, b, c) _mm_ternarylogic_epi64(a, b, c, 0x96)
+#else
+#define ADD_THREE(a, b, c) _mm_xor_si128(_mm_xor_si128(a, b), c)
+#endif
+
+#if defined(VB_CRC_WIDE)
+bool vb_crc_can_fold_wide(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+}
+#elif !defined(VB_CRC_THREE)
 bool vb_crc_can_fold(void)
 {
 	__builtin_cpu_init();
@@ -169,13 +185,13 @@ struct four {
 
 /* The next packet is as far ahead, most often. What is not in the nearest cache, as of messages of megabytes, is fetched meanwhile: the
  * processor's own reading ahead ends with each page. */
-INLINED void fetch_ahead(bool copies, const struct place *place)
+INLINED void fetch_ahead(bool copies, const struct place *place, size_t length)
 {
 	enum { AHEAD = 1024, LINE = 64 };
 
 	if (!copies)
 		return;
-	for (size_t line = 0; line < 8 * LANE; line += LINE) {
+	for (size_t line = 0; line < length; line += LINE) {
 		__builtin_prefetch((const void *)((uintptr_t)place->from + AHEAD + line), 0);
 		__builtin_prefetch((const void *)((uintptr_t)place->to + AHEAD + line), 1);
 	}
@@ -189,12 +205,61 @@ INLINED struct four take_eight(bool copies, __m128i added, struct place *place)
 	EIGHT_LANES(BEGIN)
 	lane0 = _mm_xor_si128(lane0, added);
 	for (pass(copies, place, 8 * LANE); place->length >= 8 * LANE; pass(copies, place, 8 * LANE)) {
-		fetch_ahead(copies, place);
+		fetch_ahead(copies, place, 8 * LANE);
 		EIGHT_LANES(ADVANCE)
 	}
 	over = constant(VB_CRC_FOLD_512);
 	return (struct four){fold(lane0, over, lane4), fold(lane1, over, lane5), fold(lane2, over, lane6), fold(lane3, over, lane7)};
 }
+
+#ifdef VB_CRC_WIDE
+enum { FOUR = 4 * LANE };
+
+INLINED __m512i constant_for_four(enum vb_crc_fold which)
+{
+	return _mm512_broadcast_i32x4(constant(which));
+}
+
+INLINED __m512i take_four_at_once(bool copies, uint8_t *to, const uint8_t *from)
+{
+	__m512i bytes = _mm512_loadu_si512(from);
+
+	if (copies)
+		_mm512_storeu_si512(to, bytes);
+	return bytes;
+}
+
+INLINED __m512i fold_four_at_once(__m512i a, __m512i k, __m512i next)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, k, 0x00), next, _mm512_clmulepi64_epi128(a, k, 0x11), 0x96);
+}
+
+#define NEXT_FOUR(i) take_four_at_once(copies, copies ? place->to + (i) * FOUR : NULL, place->from + (i) * FOUR)
+#define BEGIN_FOUR(i) four##i = NEXT_FOUR(i);
+#define ADVANCE_FOUR(i) four##i = fold_four_at_once(four##i, over, NEXT_FOUR(i));
+
+/* 256 bytes and more: of those fewer than 64 are left. */
+INLINED struct four take_sixteen(bool copies, __m128i added, struct place *place)
+{
+	__m512i four0, four1, four2, four3, over = constant_for_four(VB_CRC_FOLD_2048);
+
+	FOUR_LANES(BEGIN_FOUR)
+	four0 = _mm512_xor_si512(four0, _mm512_zextsi128_si512(added));
+	for (pass(copies, place, 4 * FOUR); place->length >= 4 * FOUR; pass(copies, place, 4 * FOUR)) {
+		fetch_ahead(copies, place, 4 * FOUR);
+		FOUR_LANES(ADVANCE_FOUR)
+	}
+	over = constant_for_four(VB_CRC_FOLD_1024);
+	four0 = fold_four_at_once(four0, over, four2);
+	four1 = fold_four_at_once(four1, over, four3);
+	over = constant_for_four(VB_CRC_FOLD_512);
+	four0 = fold_four_at_once(four0, over, four1);
+	for (; place->length >= FOUR; pass(copies, place, FOUR))
+		four0 = fold_four_at_once(four0, over, NEXT_FOUR(0));
+	return (struct four){_mm512_castsi512_si128(four0), _mm512_extracti32x4_epi32(four0, 1), _mm512_extracti32x4_epi32(four0, 2),
+			     _mm512_extracti32x4_epi32(four0, 3)};
+}
+#endif
 
 /* 64 and more, of which fewer are left. */
 INLINED struct two take_four(bool copies, __m128i added, struct place *place)
@@ -202,6 +267,11 @@ INLINED struct two take_four(bool copies, __m128i added, struct place *place)
 	__m128i over = constant(VB_CRC_FOLD_512);
 	struct four in;
 
+#ifdef VB_CRC_WIDE
+	if (place->length >= 16 * LANE) {
+		in = take_sixteen(copies, added, place);
+	} else
+#endif
 	if (place->length < 8 * LANE) {
 		FOUR_LANES(BEGIN_IN)
 		in.lane0 = _mm_xor_si128(in.lane0, added);

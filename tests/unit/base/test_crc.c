@@ -109,12 +109,6 @@ static void begins_with_words(void **state)
 		memset(to, 0x5a, sizeof(to));
 		assert_int_equal(vb_crc32_words_bytes(begin, first, second, from, length), expected);
 		assert_int_equal(vb_crc32_words_copy(begin, first, second, to, from, length), expected);
-#ifdef VB_CRC_FOLD
-		if (vb_crc_can_fold()) {
-			assert_int_equal(vb_crc_fold_words_bytes(begin, first, second, from, length), expected);
-			assert_int_equal(vb_crc_fold_words_copy(begin, first, second, to, from, length), expected);
-		}
-#endif
 		assert_memory_equal(to, from, length);
 		assert_int_equal(to[length], 0x5a);
 	}
@@ -135,10 +129,6 @@ static void begins_with_a_pair(void **state)
 		memcpy(pair, bytes, sizeof(pair));
 		memset(to, 0x5a, sizeof(to));
 		assert_int_equal(vb_crc32_pair_copy(begin, pair[0], pair[1], to, from, length), expected);
-#ifdef VB_CRC_FOLD
-		if (vb_crc_can_fold())
-			assert_int_equal(vb_crc_fold_pair_copy(begin, pair[0], pair[1], to, from, length), expected);
-#endif
 		assert_memory_equal(to, from, length);
 		assert_int_equal(to[length], 0x5a);
 	}
@@ -161,10 +151,6 @@ static void begins_with_words_and_a_pair(void **state)
 		memcpy(pair, bytes + 12, sizeof(pair));
 		memset(to, 0x5a, sizeof(to));
 		assert_int_equal(vb_crc32_words_pair_copy(begin, first, second, pair, to, from, length), expected);
-#ifdef VB_CRC_FOLD
-		if (vb_crc_can_fold())
-			assert_int_equal(vb_crc_fold_words_pair_copy(begin, first, second, pair, to, from, length), expected);
-#endif
 		assert_memory_equal(to, from, length);
 		assert_int_equal(to[length], 0x5a);
 	}
@@ -186,19 +172,75 @@ static void agrees_at_every_length(void **state)
 }
 
 #ifdef VB_CRC_FOLD
-/* Whichever of the two this processor would use: the other works as well, if it has the instructions for that. */
+/* Whichever of them this processor would use: the others work as well, if it has the instructions for that. */
+struct way {
+	bool (*is_there)(void);
+	uint32_t (*sum)(uint32_t crc, const void *bytes, size_t length);
+	uint32_t (*copy)(uint32_t crc, void *to, const void *from, size_t length);
+	uint32_t (*words_bytes)(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
+	uint32_t (*words_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
+	uint32_t (*pair_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
+	uint32_t (*words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
+				    size_t length);
+};
+
+#define WAY(kind, is_there)                                                                                                            \
+	{                                                                                                                              \
+		is_there, vb_crc_fold##kind, vb_crc_fold_copy##kind, vb_crc_fold_words_bytes##kind, vb_crc_fold_words_copy##kind,      \
+			vb_crc_fold_pair_copy##kind, vb_crc_fold_words_pair_copy##kind                                                 \
+	}
+
+static const struct way ways[] = {
+	WAY(, vb_crc_can_fold),
+#ifdef VB_CRC_THREE
+	WAY(_three, vb_crc_can_add_three),
+#endif
+#ifdef VB_CRC_WIDE
+	WAY(_wide, vb_crc_can_fold_wide),
+#endif
+};
+
+static void copied(uint32_t crc, uint32_t expected, uint8_t *to, const uint8_t *from, size_t length)
+{
+	assert_int_equal(crc, expected);
+	assert_memory_equal(to, from, length);
+	assert_int_equal(to[length], 0x5a);
+	memset(to, 0x5a, length);
+}
+
+static void agrees(const struct way *way, uint32_t crc, const uint8_t *bytes, size_t length)
+{
+	static uint8_t to[4400];
+	uint64_t first, pair[2];
+	uint32_t second;
+
+	memset(to, 0x5a, sizeof(to));
+	assert_int_equal(way->sum(crc, bytes, length), vb_crc32(crc, bytes, length));
+	copied(way->copy(crc, to, bytes, length), vb_crc32(crc, bytes, length), to, bytes, length);
+	memcpy(&first, bytes, sizeof(first));
+	memcpy(&second, bytes + 8, sizeof(second));
+	memcpy(pair, bytes + 12, sizeof(pair));
+	assert_int_equal(way->words_bytes(crc, first, second, bytes + 12, length), vb_crc32(crc, bytes, 12 + length));
+	copied(way->words_copy(crc, first, second, to, bytes + 12, length), vb_crc32(crc, bytes, 12 + length), to, bytes + 12, length);
+	copied(way->words_pair_copy(crc, first, second, pair, to, bytes + 28, length), vb_crc32(crc, bytes, 28 + length), to, bytes + 28,
+	       length);
+	memcpy(pair, bytes, sizeof(pair));
+	copied(way->pair_copy(crc, pair[0], pair[1], to, bytes + 16, length), vb_crc32(crc, bytes, 16 + length), to, bytes + 16, length);
+}
+
 static void ways_of_folding_agree(void **state)
 {
-	static uint8_t bytes[4400], to[4400];
+	static uint8_t bytes[4400];
 
 	(void)state;
 	fill_random(bytes, sizeof(bytes));
-	for (size_t length = 0; vb_crc_can_fold() && length < 1100; length++) {
-		uint32_t expected = vb_crc32((uint32_t)length, bytes + length % 16, length);
-
-		assert_int_equal(vb_crc_fold((uint32_t)length, bytes + length % 16, length), expected);
-		assert_int_equal(vb_crc_fold_copy((uint32_t)length, to, bytes + length % 16, length), expected);
-		assert_memory_equal(to, bytes + length % 16, length);
+	for (const struct way *way = ways; way < ways + sizeof(ways) / sizeof(ways[0]) && vb_crc_can_fold(); way++) {
+		if (!way->is_there())
+			continue;
+		for (size_t length = 0; length < 1100; length++)
+			agrees(way, (uint32_t)length * 2654435761u, bytes + length % 67, length);
+		agrees(way, 1, bytes + 3, 4096);
+		agrees(way, 2, bytes + 3, 4300);
 	}
 }
 
@@ -214,7 +256,7 @@ static uint64_t power_of_x(unsigned exponent)
 
 static void constants_are_powers_of_x(void **state)
 {
-	static const unsigned over[VB_CRC_FOLDS] = {128, 256, 512, 1024};
+	static const unsigned over[VB_CRC_FOLDS] = {128, 256, 512, 1024, 2048};
 
 	(void)state;
 	for (unsigned i = 0; i < VB_CRC_FOLDS; i++) {
