@@ -7,8 +7,9 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
-from pylib import clients
+from pylib import clients, hosts
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUN = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bench", "run")
@@ -40,3 +41,19 @@ class Ended(unittest.TestCase):
                 bench.wait()
             self.assertEqual(namespaces_of(bench.pid), [])
             self.assertEqual(os.listdir(folder), [])
+
+    def test_while_a_host_is_made(self):
+        """The signal comes when the namespace is there and its maker has not heard of it; and before it is there."""
+        really = hosts.system
+        for is_made in (True, False):
+            def ended(*argv, is_made=is_made):
+                if is_made:
+                    really(*argv)
+                raise SystemExit(143)
+
+            network = hosts.Network(clients.staged)
+            with self.assertRaises(SystemExit), network, unittest.mock.patch.object(hosts, "system", ended):
+                network.host()
+            names = [host.name for host in network.hosts]
+            self.assertEqual(len(names), 1)
+            self.assertFalse(os.path.exists("/run/netns/" + names[0]))

@@ -286,6 +286,9 @@ class Host:
             process.close()
         try:
             os.unlink(self.meeting_path())
+        except FileNotFoundError:
+            if not os.path.exists("/run/netns/" + self.name):
+                return  # it was not made
         except OSError:
             pass
         limit = time.monotonic() + PATIENCE
@@ -339,10 +342,10 @@ class Network:
         return " && ".join([*binds, "mount --rbind %s /tmp" % shlex.quote(self.tmp), 'exec "$@"'])
 
     def host(self):
-        name = "vb-%d-%d" % (os.getpid(), next(_serial))
-        system("ip", "netns", "add", name)
-        host = Host(self, name)
+        host = Host(self, "vb-%d-%d" % (os.getpid(), next(_serial)))
+        # First: whoever is ended by a signal while it is made clears it away all the same.
         self.hosts.append(host)
+        system("ip", "netns", "add", host.name)
         host.ip("link", "set", "lo", "up")
         return host
 
