@@ -341,11 +341,14 @@ class Network:
                  for path in self.kept()]
         return " && ".join([*binds, "mount --rbind %s /tmp" % shlex.quote(self.tmp), 'exec "$@"'])
 
+    def add_namespace(self, name):
+        system("ip", "netns", "add", name)
+
     def host(self):
         host = Host(self, "vb-%d-%d" % (os.getpid(), next(_serial)))
         # First: whoever is ended by a signal while it is made clears it away all the same.
         self.hosts.append(host)
-        system("ip", "netns", "add", host.name)
+        self.add_namespace(host.name)
         host.ip("link", "set", "lo", "up")
         return host
 
