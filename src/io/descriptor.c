@@ -38,6 +38,21 @@ int vb_descriptor_lift(int fd)
 	return above;
 }
 
+int vb_descriptor_raise(int fd)
+{
+	int kept = errno, highest = LOW_DESCRIPTORS - 1, above = -1;
+
+	while (highest > fd && fcntl(highest, F_GETFD) < 0)
+		highest--;
+	if (highest > fd)
+		above = fcntl(fd, F_DUPFD_CLOEXEC, highest + 1);
+	errno = kept;
+	if (above < 0)
+		return fd;
+	close(fd);
+	return above;
+}
+
 bool vb_descriptor_error_passes(int error)
 {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE || error == -ENOSPC || error == -EINTR ||

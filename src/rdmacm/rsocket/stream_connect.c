@@ -48,7 +48,8 @@ static const struct vb_rsocket_kind kind = {
 	.destroy = vb_rstream_destroy,
 };
 
-/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a
+/* lifted: its descriptor is none of the low numbers, which a program counts on. Else it is the program's, which is chosen as in
+ * vb_rstream_rename. NULL with errno: ENOMEM, or what a
  * descriptor was refused with. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
@@ -74,8 +75,7 @@ static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 		errno = error;
 		return NULL;
 	}
-	if (lifted)
-		stream->channel->fd = vb_descriptor_lift(stream->channel->fd);
+	stream->channel->fd = lifted ? vb_descriptor_lift(stream->channel->fd) : vb_descriptor_raise(stream->channel->fd);
 	rs->fd = rs->event_fd = stream->channel->fd;
 	/* The service thread must never wait for an event that is not there. */
 	fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
@@ -187,7 +187,8 @@ static bool has_accepted(struct vb_rsocket *rs)
 }
 
 /* The number a program gets from raccept is chosen then, not when the connection came: rdma-core 44's librspreload.so
- * takes a number of its own just before, and relies on ours being higher. */
+ * takes a number of its own just before, and relies on ours being higher: where it is not, its select tells of another descriptor, and
+ * the program waits for ever. One of our threads may have had a lower number for a moment, which is free again now. */
 int vb_rstream_rename(struct vb_rsocket *child, int fd)
 {
 	struct vb_rsocket *published = vb_rsocket_withdraw(child->fd);
@@ -221,6 +222,7 @@ struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd)
 		*fd = -errno;
 		return NULL;
 	}
+	*fd = vb_descriptor_raise(*fd);
 	vb_list_remove(&child->accept_node);
 	stream->children--;
 	return vb_rsocket_get(child->channel->fd);

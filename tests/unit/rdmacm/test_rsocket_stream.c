@@ -95,6 +95,40 @@ static void nobody_listens(void **state)
 	rclose(client);
 }
 
+/* A number that was taken just before, while a lower one was in use that is free again. */
+static int number_before(void)
+{
+	int low = open("/dev/null", O_RDONLY | O_CLOEXEC), number = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	assert_true(low >= 0 && number > low);
+	close(low);
+	return number;
+}
+
+/* What rdma-core 44's librspreload.so relies on. */
+static void numbers_are_above_those_before(void **state)
+{
+	struct sockaddr_in address;
+	int listener = listening(&address, 0, 0), client = rsocket(AF_INET, SOCK_STREAM, 0), before = number_before(),
+	    stream = rsocket(AF_INET, SOCK_STREAM, 0), later = number_before(), datagram = rsocket(AF_INET, SOCK_DGRAM, 0), last, server;
+
+	(void)state;
+	assert_true(stream > before);
+	assert_true(datagram > later);
+	assert_int_equal(rconnect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+	last = number_before();
+	server = raccept(listener, NULL, NULL);
+	assert_true(server > last);
+	close(before);
+	close(later);
+	close(last);
+	rclose(stream);
+	rclose(datagram);
+	rclose(client);
+	rclose(server);
+	rclose(listener);
+}
+
 static void without_waiting(void **state)
 {
 	struct sockaddr_in address;
@@ -701,6 +735,7 @@ int main(int count, char **arguments)
 		cmocka_unit_test(a_connection_is_made_before_anybody_accepts),
 		cmocka_unit_test(an_unaccepted_connection_ends_with_its_listener),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(numbers_are_above_those_before),
 		cmocka_unit_test(without_waiting),
 		cmocka_unit_test(streams_of_all_sizes),
 		cmocka_unit_test(one_side_ends_before_the_other),
