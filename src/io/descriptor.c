@@ -42,6 +42,8 @@ int vb_descriptor_raise(int fd)
 {
 	int kept = errno, highest = LOW_DESCRIPTORS - 1, above = -1;
 
+	if (fd < 0)
+		return fd;
 	while (highest > fd && fcntl(highest, F_GETFD) < 0)
 		highest--;
 	if (highest > fd)

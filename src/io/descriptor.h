@@ -16,8 +16,8 @@ int vb_descriptor_socket(int domain, int type, int protocol);
 /* Out of the low numbers, which are the program's: returns where it is now (where it was, if there is no room above), and keeps
  * errno. Close-on-exec. */
 int vb_descriptor_lift(int fd);
-/* Above all others that are open among the low numbers, whatever was free below them; returns where it is now (where it was, if it can
- * not be moved), and keeps errno. Close-on-exec. */
+/* Above all others that are open among the low numbers, whatever was free below them; returns where it is now (where it was, if it
+ * cannot be moved, and what is none as it is), and keeps errno. Close-on-exec. */
 int vb_descriptor_raise(int fd);
 void vb_descriptor_close(int fd);
 /* Is that -errno of a call for want of something that may be there in a moment: memory, buffers, descriptors, or no signal? */

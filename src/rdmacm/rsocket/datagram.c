@@ -196,8 +196,7 @@ int vb_rdatagram_open(int domain, int type_flags)
 	else
 		datagram->poller = vb_descriptor_lift(datagram->poller);
 	if (result == 0) {
-		rs->fd = vb_rdatagram_open_udp(domain);
-		rs->fd = rs->event_fd = rs->fd < 0 ? rs->fd : vb_descriptor_raise(rs->fd);
+		rs->fd = rs->event_fd = vb_descriptor_raise(vb_rdatagram_open_udp(domain));
 		result = rs->fd < 0 ? -errno : vb_rsocket_publish(rs);
 	}
 	if (result == 0)

@@ -49,8 +49,7 @@ static const struct vb_rsocket_kind kind = {
 };
 
 /* lifted: its descriptor is none of the low numbers, which a program counts on. Else it is the program's, which is chosen as in
- * vb_rstream_rename. NULL with errno: ENOMEM, or what a
- * descriptor was refused with. */
+ * vb_rstream_rename. NULL with errno: ENOMEM, or what a descriptor was refused with. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
 	struct vb_rsocket *rs = vb_rsocket_create(&kind, domain, SOCK_STREAM);
