@@ -372,6 +372,8 @@ void vb_roce_check_invariants(struct vb_qp *qp);
 /* ---- requester.c: work requests become packets ---- */
 /* Append what RC may send now. Returns true when there is more than the burst had room for. */
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+/* The short way of all that vb_roce_send would do, where that is to send one short message. False: it is not, and nothing was done. */
+bool vb_roce_requester_send_lone(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 
 /* ---- requester_rewind.c: its position moves ---- */
 /* Go back (or, after a late answer, forward) to the oldest packet that was not acknowledged. What is done was

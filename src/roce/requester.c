@@ -314,3 +314,100 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 										 advance(qp, now, out);
 	return progress == VB_PROGRESS_BURST_FULL || requester->early.ask_owed || requester->lost_ask_owed;
 }
+
+/* ---- one short message, alone ---- */
+
+/* Is there nothing to be sent but the last message in the queue, and nothing that holds it back? */
+static bool is_quiet(const struct vb_qp *qp, const struct vb_roce_engine *engine)
+{
+	const struct vb_roce_requester *requester = &engine->requester;
+	const struct vb_roce_responder *responder = &engine->responder;
+	unsigned waits = requester->probe_owed | requester->early.ask_owed | requester->lost_ask_owed | requester->peer_ask_owed |
+			 requester->selective_owed | requester->selective_active | requester->probing | requester->failure.waits |
+			 responder->nak_owed | responder->cnp_owed | responder->reports_owed | responder->ack_partial |
+			 engine->answers_waited;
+
+	return requester->send_index + 1 == qp->send.head && waits == 0 && responder->resources_owed == 0 && requester->rnr_until == 0 &&
+	       requester->rnr_retries == 0 && requester->congestion.rate == 0 && psn_equal(requester->send, requester->high) &&
+	       qp->state == IBV_QPS_RTS && qp->type == IBV_QPT_RC;
+}
+
+/* The acknowledgement that is owed leaves within it, or there is none. */
+static bool acknowledgement_fits(const struct vb_roce_engine *engine, const struct vb_send_wqe *wqe)
+{
+	return !engine->responder.ack_owed ||
+	       (engine->requester.series.allowed && engine->requester.peer_takes_piggyback && wqe->length > 0 &&
+		wqe->length + VB_PIGGYBACK_LENGTH <= engine->mtu);
+}
+
+static bool suits_alone(const struct vb_roce_engine *engine, const struct vb_send_wqe *wqe, const struct vb_work *work)
+{
+	const struct vb_roce_requester *requester = &engine->requester;
+
+	return (work->kind == VB_WORK_SEND || work->kind == VB_WORK_WRITE) && !wqe->started && !(wqe->send_flags & IBV_SEND_FENCE) &&
+	       wqe->length <= engine->mtu && (wqe->is_inline || (wqe->sge_count == 1 && wqe->length > 0)) &&
+	       requester->in_flight + vb_roce_charge(wqe->length, 1) <= requester->congestion.requests.size / 2 &&
+	       !(work->takes_receive && is_beyond_credits(requester, requester->receives_started + 1)) && acknowledgement_fits(engine, wqe);
+}
+
+/* Where its bytes are. False: nowhere that is plain, or not to be read. */
+static bool find_bytes(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_hold *hold, struct iovec *span)
+{
+	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .key = wqe->list[0].lkey};
+	struct vb_fault_record ignored;
+
+	hold->entry = NULL;
+	span->iov_len = wqe->length;
+	if (wqe->is_inline) {
+		span->iov_base = vb_send_wqe_inline(wqe);
+		return true;
+	}
+	if (!vb_memory_span(qp->host->memory, &who, wqe->list[0].addr, wqe->length, hold, &ignored) || !hold->entry)
+		return false;
+	span->iov_base = hold->bytes;
+	return true;
+}
+
+/* Most messages of a conversation are short, and leave one by one. By the ordinary way each is asked for some forty things that it is
+ * not; the few that make a difference are looked at here together. Everything is as it would be by that way (sim/lone compares), and what
+ * is not so simple takes it. */
+bool vb_roce_requester_send_lone(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+	struct vb_roce_packet packet;
+	const struct vb_work *work;
+	struct vb_send_wqe *wqe;
+	struct vb_hold hold;
+	struct iovec span;
+	uint32_t charge;
+
+	if (!is_quiet(qp, engine) || !vb_burst_is_empty(out) || out->sink)
+		return false;
+	wqe = vb_send_queue_at(&qp->send, requester->send_index);
+	work = vb_work(wqe->opcode);
+	if (!suits_alone(engine, wqe, work) || !find_bytes(qp, wqe, &hold, &span))
+		return false;
+	wqe->started_at = now;
+	wqe->started = true;
+	*vb_roce_note(wqe) = (struct vb_roce_note){
+		.first_psn = requester->send,
+		.packets = 1,
+		.receives_through = requester->receives_started += work->takes_receive,
+	};
+	vb_roce_tally_one(&engine->tally, &engine->tally.work[work->kind]);
+	charge = vb_roce_charge(wqe->length, 1);
+	vb_roce_work_headers(qp, wqe, 0, &packet);
+	packet.ack_request = wants_acknowledgement(qp, requester, wqe, 0, charge, now);
+	if (engine->responder.ack_owed)
+		vb_roce_piggyback_put(qp, &packet);
+	vb_burst_append(out, &qp->path, &packet, &span, 1);
+	vb_memory_let_go(&hold);
+	if (packet.piggybacks)
+		vb_roce_piggyback_sent(&engine->responder);
+	if (packet.ack_request && !(wqe->send_flags & IBV_SEND_SIGNALED) && !requester->peer_remembers)
+		vb_roce_late_asked(qp, wqe);
+	note_sent(qp, now, 1, charge, packet.ack_request);
+	requester->send_index++;
+	return true;
+}

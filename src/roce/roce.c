@@ -455,6 +455,11 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_hold_end_batch(qp);
+	if (vb_roce_requester_send_lone(qp, now, out)) {
+		vb_roce_tally_add(&engine->tally, qp->host->counters);
+		vb_roce_check_invariants(qp);
+		return false;
+	}
 	/* UC, UD: what the last call appended is in the kernel's hands by now. */
 	if (!vb_qp_is_reliable(qp))
 		vb_roce_completer_retire(qp, now);

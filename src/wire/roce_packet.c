@@ -198,7 +198,9 @@ enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *pa
 		return VB_PACKET_BAD_ICRC;
 
 	packet->op = op;
-	read_extensions(packet, op->headers, at + VB_BTH_LENGTH);
+	/* As most have none, they are not asked for one by one. */
+	if (op->headers != 0)
+		read_extensions(packet, op->headers, at + VB_BTH_LENGTH);
 	packet->payload = at + op->header_length;
 	packet->payload_length = (uint32_t)(after_headers - packet->pad);
 	if (packet->piggybacks)
@@ -301,9 +303,11 @@ static uint8_t *write_piggyback(const struct vb_roce_packet *packet, uint8_t *at
 
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out)
 {
+	unsigned headers = vb_roce_opcode(packet->opcode)->headers;
 	uint8_t *end = write_bth(packet, out);
 
-	end = write_extensions(packet, vb_roce_opcode(packet->opcode)->headers, end);
+	if (headers != 0)
+		end = write_extensions(packet, headers, end);
 	if (packet->piggybacks)
 		end = write_piggyback(packet, end);
 	return (size_t)(end - out);
