@@ -140,6 +140,8 @@ struct vb_roce_requester {
 
 	/* A single packet sent again instead of all behind it (selective.c). */
 	enum vb_roce_peer peer;
+	bool peer_has_kept;              /* packets, once */
+	uint8_t peer_doubts;             /* answers in succession that say it does not, since */
 	bool selective_owed;
 	bool selective_active;           /* `selective_psn` is owed or sent again, and not acknowledged */
 	bool selective_tells;            /* after a NAK: the answer shows what the peer does */

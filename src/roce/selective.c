@@ -11,10 +11,14 @@
  *
  * To a peer that keeps, new packets follow the retransmitted one at once. If that ever turns out to be wrong it is tried
  * again at the next loss. What the network loses on the way is a matter for the timers (timers.c probes).
+ *
+ * Where answers are lost, too, one that speaks for just that packet proves little: it may answer a repetition, while the NAK of
+ * the next packet is what was lost. So that is not learned from a packet that was sent more than once, and a peer that has ever kept
+ * packets is taken for one that drops them after MOST_DOUBTS such answers in succession only.
  */
 #include "roce/engine.h"
 
-enum { MOST_IN_A_ROW = 2 };
+enum { MOST_IN_A_ROW = 2, MOST_DOUBTS = 8 };
 
 bool vb_roce_selective_holds(const struct vb_roce_requester *requester)
 {
@@ -83,14 +87,17 @@ void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out)
 	vb_roce_work_append(qp, wqe, number, &qp->path, &packet, out);
 }
 
-static enum vb_roce_peer learn(enum vb_roce_peer peer, bool alone, bool positive)
+static enum vb_roce_peer learn(struct vb_roce_requester *requester, bool alone, bool positive)
 {
-	if (!alone)
-		return VB_PEER_SELECTIVE;
 	/* That the peer keeps packets is no longer certain. */
-	if (peer == VB_PEER_SELECTIVE)
+	if (alone && requester->peer == VB_PEER_SELECTIVE)
 		return VB_PEER_UNKNOWN;
-	return positive ? VB_PEER_GO_BACK_N : VB_PEER_SELECTIVE;
+	if (!alone || !positive) {
+		requester->peer_has_kept = true;
+		requester->peer_doubts = 0;
+		return VB_PEER_SELECTIVE;
+	}
+	return requester->peer_has_kept && ++requester->peer_doubts < MOST_DOUBTS ? VB_PEER_UNKNOWN : VB_PEER_GO_BACK_N;
 }
 
 /* Nearer to the longer ones than to the mean. */
@@ -99,6 +106,18 @@ static void take_sample(struct vb_roce_requester *requester, vb_time sample)
 	vb_time difference = sample - requester->selective_trip;
 
 	requester->selective_trip += difference > 0 ? difference / 2 : difference / 8;
+}
+
+/* An acknowledgement of the packet has come that does not speak for all that was sent before it. Is the next one missing alone? */
+static bool goes_on_alone(const struct vb_roce_requester *requester, bool alone)
+{
+	if (!is_possible(requester))
+		return false;
+	/* It was sent again after a NAK, more than once; of a peer that keeps, the NAK of the next one may have been lost. */
+	if (alone)
+		return requester->selective_tells && requester->selective_again && requester->peer == VB_PEER_SELECTIVE;
+	/* A probe has brought the answer that was lost, and not all that was sent before the probe is there. */
+	return !requester->selective_tells && psn_before(requester->acknowledged, requester->selective_high);
 }
 
 void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive)
@@ -113,15 +132,14 @@ void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive)
 		take_sample(requester, now - requester->lost_at);
 		vb_roce_timers_selective_answered(requester, now - requester->lost_at);
 	}
-	if (requester->selective_tells)
-		requester->peer = learn(requester->peer, alone, positive);
-	/* Nothing of what was sent behind it is there. */
-	if (alone && positive) {
-		vb_roce_requester_rewind(qp, now);
-	} else if (!requester->selective_tells && positive && psn_before(requester->acknowledged, requester->selective_high) &&
-		   is_possible(requester)) {
-		/* A probe has brought the answer that was lost, and not all that was sent before the probe is there. */
+	if (requester->selective_tells && !(alone && requester->selective_again))
+		requester->peer = learn(requester, alone, positive);
+	if (!positive)
+		return;
+	if (goes_on_alone(requester, alone)) {
 		begin(requester, false);
 		vb_roce_timers_sent_selectively(qp, now);
+	} else if (alone) {
+		vb_roce_requester_rewind(qp, now);
 	}
 }

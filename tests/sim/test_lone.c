@@ -69,8 +69,13 @@ static void poll_one(struct pair *pair, bool at_b)
 	struct ibv_wc wc;
 
 	while (sim_poll(at_b ? pair->b_cq : pair->a_cq, &wc)) {
-		note(&(struct note){.when = pair->sim->now, .credits_or_status = wc.status, .payload = wc.opcode & IBV_WC_RECV ? wc.byte_len : 0,
-				    .psn = (uint32_t)wc.wr_id, .flags = at_b});
+		note(&(struct note){
+			.when = pair->sim->now,
+			.credits_or_status = wc.status,
+			.payload = wc.opcode & IBV_WC_RECV ? wc.byte_len : 0,
+			.psn = (uint32_t)wc.wr_id,
+			.flags = at_b,
+		});
 		if (wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV))
 			sim_post_receive(at_b ? pair->b : pair->a, memory->bytes + MEMORY - SLOT, SLOT, memory->key, wc.wr_id);
 	}
@@ -145,8 +150,11 @@ static void play(uint64_t seed, bool short_way)
 	for (unsigned i = 0; i < LAST; i++)
 		run_for(&pair, 5000);
 	for (unsigned i = 0; i < 2; i++)
-		note(&(struct note){.psn = (uint32_t)pair.hosts[i]->counters.rdma_sends, .payload = (uint32_t)pair.hosts[i]->counters.rdma_writes,
-				    .sum = (uint32_t)pair.hosts[i]->counters.rdma_recvs});
+		note(&(struct note){
+			.psn = (uint32_t)pair.hosts[i]->counters.rdma_sends,
+			.payload = (uint32_t)pair.hosts[i]->counters.rdma_writes,
+			.sum = (uint32_t)pair.hosts[i]->counters.rdma_recvs,
+		});
 	pair_close(&pair);
 }
 

@@ -346,6 +346,65 @@ static void a_peer_may_stop_keeping(void **state)
 	pair_close(&pair);
 }
 
+/* Two in a row are missing, and the NAK that told of the second was lost: the repetition of the first is answered for that alone. */
+static void an_answer_to_a_repetition_proves_nothing(void **state)
+{
+	struct pair pair;
+	struct ear ear;
+	unsigned seen;
+
+	(void)state;
+	open_with_twenty_sent(&pair, &ear);
+	complain(&pair, &ear, 3);
+	seen = ear.requests;
+	complain(&pair, &ear, 9);
+	expect_sent(&ear, seen, 9, 9);
+	while (ear.requests < seen + 3)
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(10));
+	assert_int_equal(ear.psn[seen + 2], 9);
+	seen = ear.requests;
+	acknowledge(&pair, &ear, 9);
+	expect_sent(&ear, seen, 10, 10);
+	/* It was alone, and so is the next one. */
+	seen = ear.requests;
+	acknowledge(&pair, &ear, 14);
+	complain(&pair, &ear, 15);
+	expect_sent(&ear, seen, 15, 15);
+	acknowledge(&pair, &ear, 19);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+/* Nor does a single one that was taken for an answer to something else. But many do. */
+static void a_peer_that_has_kept_is_asked_often(void **state)
+{
+	enum { DOUBTS = 8 };
+	struct pair pair;
+	struct ear ear;
+	unsigned seen;
+
+	(void)state;
+	open_with_twenty_sent(&pair, &ear);
+	complain(&pair, &ear, 0);
+	/* It keeps, and at the first doubt that is not certain any more. */
+	complain(&pair, &ear, 2);
+	for (uint32_t number = 2; number < 2 + DOUBTS; number++) {
+		seen = ear.requests;
+		acknowledge(&pair, &ear, number);
+		expect_sent(&ear, seen, number + 1, 19);
+		seen = ear.requests;
+		complain(&pair, &ear, number + 1);
+		expect_sent(&ear, seen, number + 1, number + 1);
+	}
+	acknowledge(&pair, &ear, 2 + DOUBTS);
+	seen = ear.requests;
+	complain(&pair, &ear, 12);
+	expect_sent(&ear, seen, 12, 19);
+	acknowledge(&pair, &ear, 19);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
 /* The end of a message that nothing waits for does not ask for an acknowledgement, for one of those behind it will; here the one
  * behind it fails before it is sent, and is told when the first is done. What is sent again asks, because a duplicate
  * that does not gets no answer. */
@@ -541,6 +600,8 @@ int main(void)
 		cmocka_unit_test(a_peer_that_drops_is_found_out),
 		cmocka_unit_test(a_peer_that_keeps_is_found_out),
 		cmocka_unit_test(a_peer_may_stop_keeping),
+		cmocka_unit_test(an_answer_to_a_repetition_proves_nothing),
+		cmocka_unit_test(a_peer_that_has_kept_is_asked_often),
 		cmocka_unit_test(what_is_sent_again_asks_for_an_answer),
 		cmocka_unit_test(a_forged_packet_that_came_first_is_not_taken),
 		cmocka_unit_test(a_forged_packet_that_comes_second_is_not_taken),
