@@ -174,6 +174,11 @@ void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8
 	capture_packet(tap, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
 }
 
+bool vb_tap_parts(const struct vb_tap *tap)
+{
+	return tap && !tap->keeps_runs;
+}
+
 bool vb_tap_captures(const struct vb_tap *tap)
 {
 	return tap && tap->capture;

@@ -29,6 +29,8 @@ void vb_tap_abandon(struct vb_tap *tap);
 /* A burst of the QP's is about to be sent. True: the tap has sent it itself, and *lost packets of it were not taken by
  * the kernel. False: send it as it now is, for packets may have been taken out of it. Caller holds qp->lock. */
 bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t *lost);
+/* Does each packet leave by itself? */
+bool vb_tap_parts(const struct vb_tap *tap);
 /* Must it see each packet that comes in? */
 bool vb_tap_captures(const struct vb_tap *tap);
 /* A datagram came in. Caller holds progress. */

@@ -198,7 +198,7 @@ static enum vb_posting decide(struct vb_udp_link *udp, const struct vb_qp *qp, u
 	bool delivering = __atomic_load_n(&lane->delivering, __ATOMIC_RELAXED);
 	enum vb_posting posting;
 
-	if (udp->tap || qp->send.head == qp->send.tail)
+	if (vb_tap_parts(udp->tap) || qp->send.head == qp->send.tail)
 		return VB_POSTING_NOW;
 	posting = vb_posting_decide(posts, vb_send_queue_at(&qp->send, qp->send.head - 1)->length, delivering);
 	if (posting != VB_POSTING_NOW && delivering && !__atomic_load_n(&lane->posted_meanwhile, __ATOMIC_RELAXED))
