@@ -273,10 +273,12 @@ static struct vb_naps_view view(struct vb_endpoint *endpoint)
 static bool stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
 	struct vb_naps_view seen = view(endpoint);
+	vb_time lies_since = 0;
 
 	while (vb_naps_begin(&endpoint->naps, &seen)) {
 		vb_time before = vb_naps_is_measured(&endpoint->naps) ? vb_clock_of_thread() : 0;
 		enum vb_nap_end end;
+		bool others;
 
 		if (!take_nap(endpoint))
 			return true;
@@ -286,9 +288,14 @@ static bool stay_out_of_the_way(struct vb_endpoint *endpoint)
 		end = vb_naps_end(&endpoint->naps, &seen);
 		if (end == VB_NAP_WORK)
 			return true;
-		if (end == VB_NAP_AGAIN || a_thread_works(endpoint))
+		if (end == VB_NAP_AGAIN || a_thread_works(endpoint)) {
+			lies_since = 0;
 			continue;
-		if (descriptors_are_readable(endpoint) || links_have_work(endpoint)) {
+		}
+		others = links_have_work(endpoint);
+		if (others || descriptors_are_readable(endpoint)) {
+			if (!others && vb_waiter_may_still_come(&endpoint->waiter, &lies_since, vb_clock_now()))
+				continue;
 			vb_naps_learn_bad(&endpoint->naps);
 			return true;
 		}

@@ -73,6 +73,15 @@ bool vb_waiter_attends(const struct vb_waiter *waiter, vb_time now)
 	       (vb_waiter_sleeps(waiter) || (left != 0 && now - left < JUST_LEFT));
 }
 
+bool vb_waiter_may_still_come(const struct vb_waiter *waiter, vb_time *since, vb_time now)
+{
+	if (!vb_waiter_sleeps(waiter))
+		return false;
+	if (*since == 0)
+		*since = now;
+	return now - *since < VB_WAITER_GRACE;
+}
+
 vb_time vb_waiter_last_seen(const struct vb_waiter *waiter)
 {
 	return __atomic_load_n(&waiter->left, __ATOMIC_RELAXED);

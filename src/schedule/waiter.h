@@ -4,8 +4,9 @@
  * packet and raised an event: one wake-up for each packet instead of two. It makes the pass when it wakes up, for all threads. Such are
  * threads of sockets (wire/sleeping_call.h), and those that wait in ibv_get_cq_event (verbs/channel_wait.h).
  *
- * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and taken after that if they still lie
- * there. So nothing depends on its coming back. What is due by time is not left to it: it sleeps until packets come.
+ * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and for VB_WAITER_GRACE more while it
+ * is asleep still, and taken after that if they still lie there. So nothing depends on its coming back. What is due by time is not left
+ * to it: it sleeps until packets come.
  *
  * One thread at a time, and only if no other went to sleep of late: several would all be woken by each packet, and one that works
  * would keep those waiting that sleep. Nor beside one that polls, whose packets would wake it.
@@ -21,6 +22,9 @@
 
 /* Threads that take turns at sleeping do so more often. */
 #define VB_WAITER_ALONE VB_MILLISECONDS(2)
+
+/* For so long after it was first seen, what lies in the sockets is left to one that was woken by it. */
+#define VB_WAITER_GRACE VB_MILLISECONDS(1)
 
 struct vb_waiter {
 	const void *thread;                /* atomic: that last went to sleep: an address of its own */
@@ -46,6 +50,9 @@ bool vb_waiter_need_engine(struct vb_waiter *waiter);
 /* It is asleep; or, and no other thread needs the engine thread, it stopped sleeping a moment ago, and polls before it does so again. */
 bool vb_waiter_sleeps(const struct vb_waiter *waiter);
 bool vb_waiter_attends(const struct vb_waiter *waiter, vb_time now);
+/* Something lies in the sockets, and one that sleeps on them was woken by it: it waits for a processor. To work for it would take that
+ * from it, and wake it all the same. Not for ever: it may be stopped. *since: 0, then kept by the caller until it has come. */
+bool vb_waiter_may_still_come(const struct vb_waiter *waiter, vb_time *since, vb_time now);
 /* When it last stopped sleeping; 0: never. */
 vb_time vb_waiter_last_seen(const struct vb_waiter *waiter);
 

@@ -585,7 +585,7 @@ static int add_others(struct set *set, struct epoll_event *events, int used, int
 static int look_a_while(struct set *set, struct epoll_event *events, int room)
 {
 	vb_time now = vb_rsocket_now(), length = vb_patience_length(&set->patience, now), pace = vb_pace_length(vb_rsocket_pace());
-	vb_time end = now + (pace > length ? pace : length);
+	vb_time end = now + (pace > length ? pace : length), last = now;
 	bool is_hot;
 	int used;
 
@@ -597,7 +597,7 @@ static int look_a_while(struct set *set, struct epoll_event *events, int room)
 		/* Only here: the kernel would name the same descriptors a second time. */
 		if (used > 0 || is_hot)
 			used = add_others(set, events, used, room);
-	} while (used == 0 && is_hot && vb_rsocket_now() < end);
+	} while (used == 0 && is_hot && vb_patience_goes_on(&set->patience, &last, vb_rsocket_now(), end));
 	if (is_hot)
 		vb_rsocket_looked(used != 0);
 	return used;
@@ -730,7 +730,7 @@ static int sleep_until_ready(struct set *set, struct epoll_event *events, int ro
 	vb_mutex_lock(&set->lock);
 	set->kernel_asked = now;
 	vb_mutex_unlock(&set->lock);
-	vb_patience_slept(&set->patience, now - asleep_since, now);
+	vb_patience_slept(&set->patience, now - asleep_since, now, by_itself);
 	return used;
 }
 

@@ -159,7 +159,7 @@ static int ask_kernel_if_due(struct polling *polling, bool waits)
 
 static int look_a_while(struct polling *polling, vb_time deadline)
 {
-	vb_time began = vb_rsocket_now(), enough = vb_rsocket_look_until(vb_patience_length(&patience, began));
+	vb_time began = vb_rsocket_now(), enough = vb_rsocket_look_until(vb_patience_length(&patience, began)), last = began;
 	int result;
 
 	if (enough > deadline)
@@ -168,7 +168,7 @@ static int look_a_while(struct polling *polling, vb_time deadline)
 		result = ask_kernel_if_due(polling, deadline > began);
 		if (result == 0)
 			result = look(polling, false);
-	} while (result == 0 && polling->has_rsockets && vb_rsocket_now() < enough);
+	} while (result == 0 && polling->has_rsockets && vb_patience_goes_on(&patience, &last, vb_rsocket_now(), enough));
 	/* Who does not wait has learned nothing. */
 	if (result != 0 || enough < deadline)
 		vb_rsocket_looked(result != 0);
@@ -238,7 +238,7 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 		woke = vb_rsocket_now();
 		by_itself = own_of(polling)[WIRE].fd >= 0;
 		end_sleep(polling);
-		vb_patience_slept(&patience, woke - now, woke);
+		vb_patience_slept(&patience, woke - now, woke, by_itself);
 		if (by_itself && result == 0)
 			result = look_without_events(polling);
 	}

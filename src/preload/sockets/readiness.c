@@ -140,14 +140,15 @@ int vb_readiness_watch(struct vb_connection *connection)
 
 static bool becomes_ready_soon(struct vb_connection *connection, short events)
 {
-	vb_time end = vb_rsocket_look_until(vb_patience_length(&connection->patience, vb_rsocket_now()));
+	vb_time last = vb_rsocket_now(), end = vb_rsocket_look_until(vb_patience_length(&connection->patience, last));
 	bool ready;
 
 	do {
 		vb_mutex_lock(&connection->lock);
 		ready = (vb_readiness_look(connection, false) & (events | POLLHUP | POLLERR)) != 0;
 		vb_mutex_unlock(&connection->lock);
-	} while (!ready && vb_connection_phase(connection) == VB_CONNECTION_UP && vb_rsocket_now() < end);
+	} while (!ready && vb_connection_phase(connection) == VB_CONNECTION_UP &&
+		 vb_patience_goes_on(&connection->patience, &last, vb_rsocket_now(), end));
 	vb_rsocket_looked(ready);
 	return ready;
 }
@@ -188,7 +189,7 @@ static int sleep_once(struct vb_connection *connection, struct pollfd fds[SLEEPE
 	if (error != 0)
 		return error == -EINTR && deadline == VB_TIME_NEVER && vb_signals_restart_calls() ? 0 : error;
 	woke = vb_rsocket_now();
-	vb_patience_slept(&connection->patience, woke - now, woke);
+	vb_patience_slept(&connection->patience, woke - now, woke, fds[WIRE].fd >= 0);
 	if (fds[WAKE].revents != 0)
 		vb_rsocket_wake_clear(fds[WAKE].fd);
 	if (fds[1].revents == 0 && fds[WIRE].fd < 0)

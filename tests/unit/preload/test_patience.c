@@ -25,7 +25,7 @@ static bool waits(struct vb_patience *patience, vb_time after)
 	if (after <= length)
 		return true;
 	now += WAKING;
-	vb_patience_slept(patience, after - length + WAKING, now);
+	vb_patience_slept(patience, after - length + WAKING, now, false);
 	return false;
 }
 
@@ -98,7 +98,7 @@ static struct vb_patience in_conversation(void)
 	struct vb_patience patience = {0};
 
 	while (vb_patience_length(&patience, now) < VB_PATIENCE_MOST)
-		vb_patience_slept(&patience, VB_MICROSECONDS(50), now);
+		vb_patience_slept(&patience, VB_MICROSECONDS(50), now, false);
 	return patience;
 }
 
@@ -114,9 +114,9 @@ static void one_that_has_been_awake_looks_for_as_long(void **state)
 	now += VB_SECONDS(1);
 	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_BUSY);
 	/* Until it sleeps. */
-	vb_patience_slept(&patience, VB_MICROSECONDS(200), now);
+	vb_patience_slept(&patience, VB_MICROSECONDS(200), now, false);
 	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
-	vb_patience_slept(&patience, VB_PATIENCE_LONG_SLEEP, now);
+	vb_patience_slept(&patience, VB_PATIENCE_LONG_SLEEP, now, false);
 	now += VB_SECONDS(1);
 	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_LEAST);
 }
@@ -162,6 +162,51 @@ static void half_of_the_time_at_most_is_looked_for_nothing(void **state)
 	assert_true(nothing <= awake + slept * VB_PATIENCE_MOST);
 }
 
+/* It looks, a microsecond each time, and then another thread has its processor for a while. True: it may look on. */
+static bool loses_its_processor(struct vb_patience *patience, vb_time for_so_long)
+{
+	vb_time end = now + VB_PATIENCE_MOST, last = now;
+
+	for (unsigned i = 0; i < 10; i++) {
+		now += VB_MICROSECONDS(1);
+		assert_true(vb_patience_goes_on(patience, &last, now, end));
+	}
+	now += for_so_long;
+	return vb_patience_goes_on(patience, &last, now, end);
+}
+
+static void who_loses_its_processor_sleeps_instead(void **state)
+{
+	struct vb_patience patience = in_conversation();
+
+	(void)state;
+	vb_patience_slept(&patience, VB_MICROSECONDS(50), now, true);
+	assert_true(loses_its_processor(&patience, VB_PATIENCE_AWAY - 1));
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+	assert_false(loses_its_processor(&patience, VB_PATIENCE_AWAY));
+	for (unsigned i = 0; i < VB_PATIENCE_CROWDED; i++) {
+		assert_int_equal(vb_patience_length(&patience, now), 0);
+		vb_patience_slept(&patience, VB_MICROSECONDS(50), now, true);
+	}
+	/* The others may be gone. */
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+}
+
+/* Two threads wake it one after the other, and take the processor while they do. */
+static void but_not_where_others_must_wake_it(void **state)
+{
+	struct vb_patience patience = in_conversation();
+
+	(void)state;
+	assert_true(loses_its_processor(&patience, VB_PATIENCE_AWAY));
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+	vb_patience_slept(&patience, VB_MICROSECONDS(50), now, true);
+	assert_false(loses_its_processor(&patience, VB_PATIENCE_AWAY));
+	assert_int_equal(vb_patience_length(&patience, now), 0);
+	vb_patience_slept(&patience, VB_MICROSECONDS(50), now, false);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +217,8 @@ int main(void)
 		cmocka_unit_test(one_that_has_been_awake_looks_for_as_long),
 		cmocka_unit_test(slow_turns_are_seen_without_a_sleep),
 		cmocka_unit_test(half_of_the_time_at_most_is_looked_for_nothing),
+		cmocka_unit_test(who_loses_its_processor_sleeps_instead),
+		cmocka_unit_test(but_not_where_others_must_wake_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

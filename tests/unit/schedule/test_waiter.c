@@ -132,6 +132,25 @@ static void others_may_need_the_engine_thread(void **state)
 	assert_true(vb_waiter_attends(&waiter, now));
 }
 
+/* It was woken, and others have its processor. */
+static void what_lies_there_is_left_to_it_for_a_while(void **state)
+{
+	struct vb_waiter waiter = {0};
+	vb_time now = be_alone(&waiter, &one, VB_SECONDS(1)), since = 0, seen;
+
+	(void)state;
+	assert_false(vb_waiter_may_still_come(&waiter, &since, now));
+	assert_true(vb_waiter_begin(&waiter, &one, now));
+	seen = now += VB_SECONDS(5);
+	assert_true(vb_waiter_may_still_come(&waiter, &since, now));
+	assert_true(vb_waiter_may_still_come(&waiter, &since, seen + VB_WAITER_GRACE - 1));
+	assert_false(vb_waiter_may_still_come(&waiter, &since, seen + VB_WAITER_GRACE));
+	/* One that has come may be at work for long. */
+	since = 0;
+	vb_waiter_end(&waiter, now);
+	assert_false(vb_waiter_may_still_come(&waiter, &since, now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +161,7 @@ int main(void)
 		cmocka_unit_test(it_attends_for_a_moment_longer),
 		cmocka_unit_test(one_that_just_slept_comes_back),
 		cmocka_unit_test(others_may_need_the_engine_thread),
+		cmocka_unit_test(what_lies_there_is_left_to_it_for_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
