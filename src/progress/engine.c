@@ -294,8 +294,10 @@ static bool stay_out_of_the_way(struct vb_endpoint *endpoint)
 		}
 		others = links_have_work(endpoint);
 		if (others || descriptors_are_readable(endpoint)) {
-			if (!others && vb_waiter_may_still_come(&endpoint->waiter, &lies_since, vb_clock_now()))
+			if (!others && vb_waiter_may_still_come(&endpoint->waiter, &lies_since, vb_clock_now())) {
+				vb_naps_lengthen(&endpoint->naps);
 				continue;
+			}
 			vb_naps_learn_bad(&endpoint->naps);
 			return true;
 		}

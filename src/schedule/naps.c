@@ -56,11 +56,16 @@ bool vb_naps_begin(struct vb_naps *naps, const struct vb_naps_view *view)
 	return true;
 }
 
+void vb_naps_lengthen(struct vb_naps *naps)
+{
+	naps->length = naps->length * 2 < longest(naps) ? naps->length * 2 : longest(naps);
+}
+
 static void learn_good(struct vb_naps *naps)
 {
 	if (naps->length >= VB_LONGEST_NAP)
 		naps->holdoff = SHORTEST_HOLDOFF;
-	naps->length = naps->length * 2 < longest(naps) ? naps->length * 2 : longest(naps);
+	vb_naps_lengthen(naps);
 	naps->bad = 0;
 }
 

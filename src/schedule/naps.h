@@ -65,6 +65,8 @@ enum vb_nap_end {
 /* It was undisturbed to its end. */
 enum vb_nap_end vb_naps_end(struct vb_naps *naps, const struct vb_naps_view *view);
 void vb_naps_learn_bad(struct vb_naps *naps);
+/* What lies there is left to a thread that is about to run (schedule/waiter.h): the next one may be longer. */
+void vb_naps_lengthen(struct vb_naps *naps);
 /* Is it told what this one costs, from its beginning to where it is judged? To ask for it is not free, and short ones do not last. */
 bool vb_naps_is_measured(const struct vb_naps *naps);
 void vb_naps_learn_cost(struct vb_naps *naps, vb_time cost);

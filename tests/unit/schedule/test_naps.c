@@ -283,6 +283,25 @@ static vb_time sleep_beside_a_spinner(vb_time cost)
 	return slept;
 }
 
+/* For the millisecond that it has, a handful of naps and not hundreds. And they were bad after all if it does not come. */
+static void naps_for_one_that_is_about_to_run_are_few(void **state)
+{
+	vb_time waited = 0;
+	unsigned count = 0;
+
+	(void)state;
+	world.naps.length = VB_MICROSECONDS(4);
+	for (; waited < VB_MILLISECONDS(1); waited += world.naps.length, count++)
+		vb_naps_lengthen(&world.naps);
+	assert_in_range(count, 1, 10);
+	vb_naps_lengthen(&world.naps);
+	vb_naps_lengthen(&world.naps);
+	assert_true(world.naps.length == VB_LONGEST_NAP);
+	for (count = 0; world.naps.length > 0; count++)
+		vb_naps_learn_bad(&world.naps);
+	assert_int_equal(count, 3);
+}
+
 static void naps_that_cost_much_are_longer(void **state)
 {
 	(void)state;
@@ -354,6 +373,7 @@ int main(void)
 		cmocka_unit_test_setup(a_thread_that_posts_and_stops, make),
 		cmocka_unit_test_setup(nothing_is_put_off_where_no_thread_polls, make),
 		cmocka_unit_test_setup(naps_grow_and_shrink, make),
+		cmocka_unit_test_setup(naps_for_one_that_is_about_to_run_are_few, make),
 		cmocka_unit_test_setup(naps_that_cost_much_are_longer, make),
 		cmocka_unit_test_setup(who_looks_at_memory_is_served_at_once, make),
 	};
