@@ -32,8 +32,8 @@
  * it has been awake, so that no more than half of its time is spent so, and for this long at most. */
 #define VB_PATIENCE_BUSY VB_MILLISECONDS(1)
 
-/* A thread that was away for so long between two looks has lost its processor to another, which wants it more: what it waits for is
- * perhaps what that one does. */
+/* A thread that was away for so long between two looks has most likely lost its processor to another, which wants it more: what it waits
+ * for is perhaps what that one does. (A look that sends much may take as long; iperf3 was as fast with it as without.) */
 #define VB_PATIENCE_AWAY VB_MICROSECONDS(25)
 /* So many sleeps then follow without a look, if they are by itself. Where another thread must wake it first, that is what it loses its
  * processor to: one client of one host had 1,100 transactions a second instead of 25,000. */
