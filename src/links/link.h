@@ -79,6 +79,7 @@ struct vb_link_driver {
 	const char *name;
 	const struct vb_transport *engine; /* of queue pairs whose wire it is; NULL: it is no wire */
 	size_t note_size;                /* of links that are no wire: of its engine's note on each send WQE (queue/transport.h) */
+	bool wakes_sleepers;             /* a thread of the application may sleep on its descriptors as well (progress/sleeping.c) */
 	const struct vb_link_tables *tables; /* optional */
 	const struct vb_link_lanes *lanes;   /* optional; of one link at most */
 
@@ -156,8 +157,13 @@ struct vb_link_driver {
 
 	/* Optional. What the engine thread waits for: how many. */
 	unsigned (*descriptors)(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS]);
-	/* Optional. Is there something to serve that no descriptor tells of? */
+	/* Optional. Is there something to serve that no descriptor need tell of? */
 	bool (*has_work)(struct vb_link *link);
+	/* Optional, of links that wake sleepers. A thread of the application is about to sleep on the descriptors: they tell of what comes
+	 * from now on, and has_work of what came before. False: they do not. */
+	bool (*doze)(struct vb_link *link);
+	/* Optional. The thread that was woken by a descriptor makes a pass after this. */
+	void (*woken)(struct vb_link *link);
 	/* Optional. A thread spins; a CQ was armed, whose user will sleep. */
 	void (*spun)(struct vb_link *link);
 	void (*watched)(struct vb_link *link);

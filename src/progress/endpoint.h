@@ -143,7 +143,7 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint);
 void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass);
 /* A CQ was armed: its user will sleep, so the engine thread must serve at once. */
 void vb_endpoint_watch(struct vb_endpoint *endpoint);
-/* The calling thread is about to sleep (wire/sleeping_call.h). A descriptor that is readable when packets have come: the thread makes
+/* The calling thread is about to sleep (wire/sleeping_call.h). A descriptor that is readable when something has come: the thread makes
  * passes until it says that it has ended. It stays the endpoint's. -1: it is not to wait for packets itself. */
 enum vb_sleeper {
 	VB_SLEEPER_ARMS,                 /* it arms its CQs after this, and looks at them once more */
@@ -153,8 +153,15 @@ int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint, enum vb_sleeper sleepe
 void vb_endpoint_sleep_end(struct vb_endpoint *endpoint);
 /* The same of a thread that ends. It may have left that sleep long ago, by longjmp, and the endpoint may be closed. */
 void vb_endpoint_sleep_give_up(struct vb_endpoint *endpoint);
-/* Something waits for the next pass, which a thread that is to sleep makes first. */
-bool vb_endpoint_has_put_off(const struct vb_endpoint *endpoint);
+/* Before it sleeps, as the last thing: a pass if something waits for one, or has come already and wakes no thread. */
+enum vb_sleep_look {
+	VB_SLEEP_ON,                     /* there is nothing to do */
+	VB_SLEEP_DONE,                   /* something was done */
+	VB_SLEEP_ELSEWHERE,              /* another thread is in the way: the engine thread goes on, and that descriptor tells of nothing */
+};
+enum vb_sleep_look vb_endpoint_sleep_look(struct vb_endpoint *endpoint, vb_time since);
+/* That descriptor has woken it, and it looks after this: it is not readable any more if nothing more comes. */
+void vb_endpoint_sleep_woken(struct vb_endpoint *endpoint);
 /* A pass of a thread that has slept on the sockets, since then. True: something was done. Caller holds no lock. */
 bool vb_endpoint_sleep_pass(struct vb_endpoint *endpoint, vb_time since);
 /* Call vb_cq_expire(cq, ...) at `when`; NEVER: no more. Caller may hold cq->lock. */

@@ -7,6 +7,7 @@
  *   pass.c          one pass of progress over all links
  *   lanes.c         sockets and passes that threads have to themselves
  *   engine.c        the thread that works when no thread polls
+ *   sleeping.c      threads that sleep; dozing.c: what is known of each; wire_sockets.c: what they sleep on
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *   port.c          UDP port 4791, and who can do without
  *   resources.c     users who ask what the process holds
@@ -139,6 +140,15 @@ int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 /* The calling thread has slept: that was no work, and what it saw before is of no account. */
 void vb_engine_slept(void);
+
+/* ---- dozing.c: the calling thread ---- */
+
+const void *vb_thread_address(void);                                      /* its own, as schedule/waiter.h wants it */
+/* Between vb_endpoint_sleep_begin and vb_endpoint_sleep_end. */
+void vb_thread_doze(bool begins);
+bool vb_thread_dozes(void);
+/* It is about to sleep, or has just slept, and does not go on polling. */
+bool vb_endpoint_looks_around_sleep(const struct vb_endpoint *endpoint, vb_time now);
 
 /* ---- wire_sockets.c; engine thread ---- */
 

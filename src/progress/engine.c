@@ -49,7 +49,7 @@ enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 
 static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 {
-	if (!vb_spinner_polled_empty(&endpoint->schedule.spinner, now))
+	if (!vb_spinner_polled_empty(&endpoint->schedule.spinner, now) || vb_endpoint_looks_around_sleep(endpoint, now))
 		return;
 	for (struct vb_link *link = endpoint->schedule.spun; link; link = link->next_spun)
 		link->driver->spun(link);
@@ -198,13 +198,18 @@ static bool a_thread_works(struct vb_endpoint *endpoint)
 	return false;
 }
 
-/* Something waits that no descriptor tells of. */
-static bool links_have_work(struct vb_endpoint *endpoint)
+/* Something waits that no descriptor need tell of. `told`: of links that wake a thread which sleeps on theirs; or of the others. */
+static bool some_have_work(struct vb_endpoint *endpoint, bool told)
 {
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
-		if (link->driver->has_work && link->driver->has_work(link))
+		if (link->driver->wakes_sleepers == told && link->driver->has_work && link->driver->has_work(link))
 			return true;
 	return false;
+}
+
+static bool links_have_work(struct vb_endpoint *endpoint)
+{
+	return some_have_work(endpoint, true) || some_have_work(endpoint, false);
 }
 
 /* The links' descriptors behind `count` items. Returns how many there are then. */
@@ -292,8 +297,8 @@ static bool stay_out_of_the_way(struct vb_endpoint *endpoint)
 			lies_since = 0;
 			continue;
 		}
-		others = links_have_work(endpoint);
-		if (others || descriptors_are_readable(endpoint)) {
+		others = some_have_work(endpoint, false);
+		if (others || some_have_work(endpoint, true) || descriptors_are_readable(endpoint)) {
 			if (!others && vb_waiter_may_still_come(&endpoint->waiter, &lies_since, vb_clock_now())) {
 				vb_naps_lengthen(&endpoint->naps);
 				continue;

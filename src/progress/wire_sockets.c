@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One epoll descriptor with all the sockets that packets of the wire come by, for threads of the application that wait for them
- * (sleeping.c). They are in it once it is first asked for: each packet costs a little more then. The engine thread adds them: it hears of
- * each new socket, as it waits for them itself.
+ * One epoll descriptor with all that tells of what has come, the sockets of the wire and what host peers raise, for threads of the
+ * application that wait for it (sleeping.c). They are in it once it is first asked for: each packet costs a little more then. The engine
+ * thread adds them: it hears of each new socket, as it waits for them itself.
  */
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
@@ -11,13 +11,14 @@
  * goes nothing comes to it any more. */
 void vb_endpoint_keep_sockets(struct vb_endpoint *endpoint)
 {
-	const struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
-	int fd[VB_LINK_DESCRIPTORS], sockets = endpoint->poller;
-	unsigned count;
+	int fd[VB_WAIT_ITEMS], sockets = endpoint->poller;
+	unsigned count = 0;
 
-	if (!__atomic_load_n(&endpoint->sockets_wanted, __ATOMIC_RELAXED) || !wire || !wire->driver->descriptors)
+	if (!__atomic_load_n(&endpoint->sockets_wanted, __ATOMIC_RELAXED))
 		return;
-	count = wire->driver->descriptors(wire, fd);
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->wakes_sleepers && count + VB_LINK_DESCRIPTORS <= VB_WAIT_ITEMS)
+			count += link->driver->descriptors(link, fd + count);
 	if (count == endpoint->sockets_kept)
 		return;
 	if (sockets < 0)

@@ -53,6 +53,12 @@ bool vb_waiter_comes_back(const struct vb_waiter *waiter, const void *thread, vb
 	       now - __atomic_load_n(&waiter->left, __ATOMIC_RELAXED) < COMES_BACK;
 }
 
+bool vb_waiter_just_left(const struct vb_waiter *waiter, const void *thread, vb_time now)
+{
+	return __atomic_load_n(&waiter->last, __ATOMIC_RELAXED) == thread &&
+	       now - __atomic_load_n(&waiter->left, __ATOMIC_RELAXED) < JUST_LEFT;
+}
+
 /* Sequentially consistent, with the store of `napping` and the load of `needed` before a nap: one of the two sees the other. */
 bool vb_waiter_need_engine(struct vb_waiter *waiter)
 {

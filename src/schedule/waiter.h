@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread of the application that sleeps on the sockets of the wire itself, where it would else sleep until the engine thread has taken a
- * packet and raised an event: one wake-up for each packet instead of two. It makes the pass when it wakes up, for all threads. Such are
- * threads of sockets (wire/sleeping_call.h), and those that wait in ibv_get_cq_event (verbs/channel_wait.h).
+ * A thread of the application that sleeps on the sockets of the wire itself, and on what processes of this host raise when they leave
+ * something in memory, where it would else sleep until the engine thread has taken a packet and raised an event: one wake-up for each
+ * packet instead of two. It makes the pass when it wakes up, for all threads. Such are threads of sockets (wire/sleeping_call.h), and
+ * those that wait in ibv_get_cq_event (verbs/channel_wait.h). Packets and sockets stand for both in what follows.
  *
  * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and for VB_WAITER_GRACE more while it
  * is asleep still, and taken after that if they still lie there. So nothing depends on its coming back. What is due by time is not left
@@ -44,6 +45,8 @@ void vb_waiter_end(struct vb_waiter *waiter, vb_time now);
 
 /* That thread slept on the sockets a moment ago, no other went to sleep since, and so it is about to do so again. */
 bool vb_waiter_comes_back(const struct vb_waiter *waiter, const void *thread, vb_time now);
+/* That thread is the one that last stopped sleeping on the sockets, a moment ago. */
+bool vb_waiter_just_left(const struct vb_waiter *waiter, const void *thread, vb_time now);
 /* Another thread is about to sleep, and counts on the engine thread until the next begin. True: that naps and must be told. */
 bool vb_waiter_need_engine(struct vb_waiter *waiter);
 

@@ -37,14 +37,24 @@ bool vb_channel_is_collected(const struct vb_channel *channel)
 	return collected == channel;
 }
 
-static bool collect(const struct vb_channel *channel, struct vb_endpoint *endpoint, vb_time since)
+static void collect(const struct vb_channel *channel, struct vb_endpoint *endpoint, vb_time since)
 {
-	bool done;
+	collected = channel;
+	(void)vb_endpoint_sleep_pass(endpoint, since);
+	collected = NULL;
+}
+
+/* What was posted leaves before this thread sleeps. */
+static enum vb_sleep_look look(const struct vb_channel *channel, struct vb_endpoint *endpoint, vb_time since)
+{
+	enum vb_sleep_look found;
 
 	collected = channel;
-	done = vb_endpoint_sleep_pass(endpoint, since);
+	found = vb_endpoint_sleep_look(endpoint, since);
 	collected = NULL;
-	return done;
+	if (found != VB_SLEEP_ON)
+		vb_endpoint_sleep_end(endpoint);
+	return found;
 }
 
 static void give_up(void *endpoint)
@@ -66,19 +76,18 @@ int vb_channel_wait(struct vb_channel *channel)
 {
 	struct vb_endpoint *endpoint = vb_context_of(channel->base.context)->session->endpoint;
 	vb_time since = vb_endpoint_now();
+	enum vb_sleep_look found;
 	int sockets = -1, result;
 
 	if (vb_event_fd_blocks(&channel->event_fd) && handlers_agree(since))
 		sockets = vb_endpoint_sleep_begin(endpoint, VB_SLEEPER_HAS_ARMED);
-	if (sockets < 0)
+	found = sockets < 0 ? VB_SLEEP_ELSEWHERE : look(channel, endpoint, since);
+	if (found == VB_SLEEP_ELSEWHERE)
 		return vb_event_fd_wait(&channel->event_fd);
-	/* What was posted leaves before this thread sleeps. */
-	if (vb_endpoint_has_put_off(endpoint) && collect(channel, endpoint, since)) {
-		vb_endpoint_sleep_end(endpoint);
+	if (found == VB_SLEEP_DONE)
 		return 0;
-	}
 	result = sleep_on(channel, endpoint, sockets);
 	if (result == 1)
-		(void)collect(channel, endpoint, since);
+		collect(channel, endpoint, since);
 	return result < 0 ? result : 0;
 }

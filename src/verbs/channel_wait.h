@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a thread waits in ibv_get_cq_event: on the sockets of the wire itself, where it may (schedule/waiter.h), and then it makes the pass
- * that brings its event; else until another thread has raised the channel.
+ * How a thread waits in ibv_get_cq_event: on the sockets of the wire and on what host peers raise, where it may (schedule/waiter.h), and
+ * then it makes the pass that brings its event; else until another thread has raised the channel.
  */
 #ifndef VB_VERBS_CHANNEL_WAIT_H
 #define VB_VERBS_CHANNEL_WAIT_H

@@ -25,6 +25,12 @@ int vb_verbs_sleeping(struct ibv_context *context, struct vb_sleeping_call *call
 	case VB_SLEEPING_PASS:
 		(void)vb_endpoint_progress(endpoint);
 		return 0;
+	case VB_SLEEPING_SETTLE:
+		(void)vb_endpoint_sleep_look(endpoint, vb_endpoint_now());
+		return 0;
+	case VB_SLEEPING_WOKEN:
+		vb_endpoint_sleep_woken(endpoint);
+		return 0;
 	case VB_SLEEPING_DISARM:
 		return vb_cq_disarm(&vb_completion_queue_of(call->cq)->cq) ? 0 : EALREADY;
 	}

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who looks at rings. A peer that left something for us looks at our segment's `asleep` afterwards and raises our
- * eventfd if it is set: so it must be set before the engine thread sleeps without limit, and what was left before that
- * is looked for once more (base/sleep_flag.h says why nothing is lost then).
+ * eventfd if it is set: so it must be set before a thread sleeps on that without limit, and what was left before that
+ * is looked for once more (base/sleep_flag.h says why nothing is lost then). That is the engine thread, or one of the application that
+ * sleeps there beside it (schedule/waiter.h).
  *
  *   asleep      1: no thread looks, wake us         0: one does
  *   spin        a thread polls an empty CQ: clears it, and kicks the engine thread, which from then on naps instead of sleeping
  *   rise, rest  the engine thread at the beginning and at the end of its work
  *   watch       a CQ was armed, whose user will sleep: sets it at once
+ *   doze        such a thread is about to sleep here: it stays set as long as that comes and goes, which takes no barrier each time
  *
  * While threads spin the engine thread comes round once in NAP, in case they stop. Once none has polled for that long
  * it sets `asleep` and sleeps until it is woken: an idle process makes no wake-ups.
@@ -15,6 +17,7 @@
 #include "base/sleep_flag.h"
 #include "io/barrier.h"
 #include "io/clock.h"
+#include "io/event.h"
 #include "links/memory/datagrams.h"
 #include "links/memory/memory_link.h"
 
@@ -77,10 +80,26 @@ void vb_attention_watched(struct vb_link *link)
 		vb_schedule_kick(schedule);
 }
 
+bool vb_attention_doze(struct vb_link *link)
+{
+	struct vb_same_host *same_host = vb_same_host_of(link);
+
+	if (!is_asleep(same_host))
+		fall_asleep(same_host);
+	return !__atomic_load_n(&same_host->restless, __ATOMIC_RELAXED);
+}
+
+/* What is left from now on raises it anew. */
+void vb_attention_woken(struct vb_link *link)
+{
+	vb_event_clear(vb_same_host_of(link)->wake_fd);
+}
+
 void vb_attention_rise(struct vb_link *link)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
+	vb_attention_woken(link);
 	if (has_members(same_host))
 		vb_sleep_end(&same_host->segment->header.asleep);
 }

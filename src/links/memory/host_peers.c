@@ -178,7 +178,7 @@ int vb_host_peers_open(struct vb_same_host *same_host)
 	self->id = same_host->cookie;
 	self->pid = getpid();
 	self->watch_fd = -1;
-	self->wake_fd = same_host->schedule->event_fd;
+	self->wake_fd = same_host->wake_fd;
 	self->is_self = true;
 	vb_doorbells_attend(same_host->segment, self->peer.slot, &self->doorbells);
 	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->segment->header.copying);

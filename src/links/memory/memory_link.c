@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "io/descriptor.h"
+#include "io/event.h"
 #include "io/process.h"
 #include "io/random.h"
 #include "io/shared_memory.h"
@@ -69,6 +70,8 @@ static void destroy(struct vb_same_host *same_host)
 		vb_shared_memory_unmap(same_host->segment, sizeof(*same_host->segment));
 		vb_descriptor_close(same_host->segment_fd);
 	}
+	if (same_host->wake_fd >= 0)
+		vb_descriptor_close(same_host->wake_fd);
 	vb_mutex_fini(&same_host->lock);
 	vb_mutex_fini(&same_host->asking);
 	free(same_host);
@@ -85,6 +88,7 @@ static void abandon(struct vb_link *link)
 
 	vb_shared_memory_abandon(same_host->segment, sizeof(*same_host->segment), same_host->segment_fd);
 	vb_descriptor_close(same_host->segment_fd);
+	vb_descriptor_close(same_host->wake_fd);
 	vb_host_peers_abandon(same_host);
 	vb_datagrams_abandon(same_host->datagrams);
 	vb_meetings_abandon(&same_host->meetings);
@@ -93,13 +97,19 @@ static void abandon(struct vb_link *link)
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
 {
 	const struct vb_same_host *same_host = vb_same_host_of(link);
-	const int fds[] = {same_host->segment_fd, link->schedule->event_fd};
+	const int fds[] = {same_host->segment_fd, same_host->wake_fd};
 	struct vb_daemon_message request;
 
 	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_SEGMENT, 0);
 	request.segment.id = same_host->cookie;
 	request.segment.slot = link->schedule->slot;
 	return vb_daemon_client_request(daemon, &request, fds, 2, news, context);
+}
+
+static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
+{
+	fd[0] = ((const struct vb_same_host *)link)->wake_fd;
+	return 1;
 }
 
 static void addresses_changed(struct vb_link *link)
@@ -214,9 +224,13 @@ static const struct vb_link_driver driver = {
 	.received = vb_pairs_received,
 	.drain = vb_pairs_drain,
 	.expire = vb_pairs_expire,
+	.wakes_sleepers = true,
+	.descriptors = descriptors,
 	.has_work = vb_pairs_have_work,
 	.spun = vb_attention_spun,
 	.watched = vb_attention_watched,
+	.doze = vb_attention_doze,
+	.woken = vb_attention_woken,
 	.rise = vb_attention_rise,
 	.rest = vb_attention_rest,
 	.replenished = vb_pairs_replenished,
@@ -237,13 +251,15 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 	same_host->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	same_host->schedule = schedule;
 	same_host->broker.fd = -1;
+	same_host->wake_fd = vb_event_open();
 	vb_mutex_init(&same_host->lock, VB_RANK_HOST_PEERS);
 	vb_mutex_init(&same_host->asking, VB_RANK_ASKING);
 	for (unsigned i = 0; i < VB_SEGMENT_TABLES; i++)
 		same_host->table[i] = (struct vb_shared_table){.owner = same_host, .index = i};
 	while (same_host->cookie == 0)
 		same_host->cookie = vb_random_u64();
-	error = vb_shared_memory_create("verbena-segment", sizeof(*same_host->segment), &same_host->segment_fd,
+	error = same_host->wake_fd < 0 ? same_host->wake_fd :
+		vb_shared_memory_create("verbena-segment", sizeof(*same_host->segment), &same_host->segment_fd,
 					(void **)&same_host->segment);
 	if (error == 0) {
 		fill_header(same_host);

@@ -51,7 +51,7 @@ struct vb_host_peer {
 	struct vb_host_peer *next;         /* atomic */
 	uint64_t id;                       /* of its segment */
 	pid_t pid;
-	int watch_fd, wake_fd;             /* of oneself: -1, and the engine thread's */
+	int watch_fd, wake_fd;             /* of oneself: -1, and the link's own */
 	bool is_self;
 	bool consents;                     /* under the lock. Proved: we can copy to and from its memory */
 	uint32_t users;                    /* under the lock: queue pairs, and who waits for its copies */
@@ -96,6 +96,7 @@ struct vb_same_host {
 	struct vb_schedule *schedule;
 	struct vb_segment *segment;
 	int segment_fd;
+	int wake_fd;                       /* raised by those that left something for us while we are asleep (attention.c) */
 	uint64_t cookie;                   /* the segment's id again: a process that can read it here can copy */
 
 	struct vb_mutex lock;
@@ -227,5 +228,7 @@ void vb_attention_spun(struct vb_link *link);
 void vb_attention_watched(struct vb_link *link);
 vb_time vb_attention_rest(struct vb_link *link, vb_time until);
 void vb_attention_rise(struct vb_link *link);
+bool vb_attention_doze(struct vb_link *link);
+void vb_attention_woken(struct vb_link *link);
 
 #endif

@@ -186,6 +186,7 @@ static const struct vb_link_driver driver = {
 	.flush = vb_udp_flush,
 	.finish = vb_udp_finish,
 	.expire = vb_udp_expire,
+	.wakes_sleepers = true,
 	.descriptors = descriptors,
 	.admits = admits,
 	.source_port = source_port,

@@ -653,6 +653,8 @@ static int prepare_sleep(struct set *set, struct epoll_event *events, int room, 
 	vb_mutex_unlock(&set->lock);
 	if (used > 0 && *by_itself)
 		vb_rstream_sleep_end();
+	else if (*by_itself)
+		vb_rstream_sleep_settle();
 	return used;
 }
 
@@ -704,8 +706,10 @@ static int sleep_once(struct set *set, struct epoll_event *events, int room, vb_
 		vb_rstream_sleep_end();
 	vb_mutex_lock(&set->lock);
 	*by_packets = count > 0 && take_own(set, events, &count) && take_inner_events(set) && by_itself;
-	if (*by_packets)
+	if (*by_packets) {
+		vb_rstream_sleep_woken();
 		take_packets(set);
+	}
 	set->sleepers--;
 	if (count >= 0)
 		count += look_at_hot(set, events + count, room - count, false);

@@ -224,11 +224,13 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 		struct timespec timeout;
 		vb_time left, now, woke;
 
-		bool by_itself;
+		bool by_itself, woken;
 
 		watch_all(polling);
 		begin_sleep(polling);
 		result = look(polling, true);
+		if (result == 0 && own_of(polling)[WIRE].fd >= 0)
+			vb_rstream_sleep_settle();
 		now = vb_rsocket_now();
 		left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
 		if (result != 0 || left <= 0)
@@ -237,10 +239,14 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 		result = ask_kernel(polling, left == VB_TIME_NEVER ? NULL : &timeout, mask);
 		woke = vb_rsocket_now();
 		by_itself = own_of(polling)[WIRE].fd >= 0;
+		woken = by_itself && own_of(polling)[WIRE].revents != 0;
 		end_sleep(polling);
 		vb_patience_slept(&patience, woke - now, woke, by_itself);
-		if (by_itself && result == 0)
+		if (by_itself && result == 0) {
+			if (woken)
+				vb_rstream_sleep_woken();
 			result = look_without_events(polling);
+		}
 	}
 	end_sleep(polling);
 	return result;

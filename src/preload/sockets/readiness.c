@@ -192,6 +192,8 @@ static int sleep_once(struct vb_connection *connection, struct pollfd fds[SLEEPE
 	vb_patience_slept(&connection->patience, woke - now, woke, fds[WIRE].fd >= 0);
 	if (fds[WAKE].revents != 0)
 		vb_rsocket_wake_clear(fds[WAKE].fd);
+	if (fds[WIRE].fd >= 0 && fds[WIRE].revents != 0)
+		vb_rstream_sleep_woken();
 	if (fds[1].revents == 0 && fds[WIRE].fd < 0)
 		return 0;
 	vb_mutex_lock(&connection->lock);
@@ -225,6 +227,8 @@ int vb_readiness_wait(struct vb_connection *connection, short events, vb_time de
 		ready = ready || (vb_readiness_look(connection, true) & (events | POLLHUP | POLLERR)) != 0;
 		vb_readiness_sleep(connection, events, fds);
 		vb_mutex_unlock(&connection->lock);
+		if (!ready && fds[WIRE].fd >= 0)
+			vb_rstream_sleep_settle();
 		if (ready) {
 			if (fds[WIRE].fd >= 0)
 				vb_rstream_sleep_end();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that sleep until packets come for streams by wire, and not until libibverbs' own thread has taken them (wire/sleeping_call.h).
+ * Threads that sleep until something comes for streams, and not until libibverbs' own thread has taken it (wire/sleeping_call.h).
  */
 #include "rdmacm/private_call.h"
 #include "rdmacm/rsocket/stream.h"
@@ -41,20 +41,32 @@ int vb_rstream_sleep_begin(struct vb_rsocket *rs)
 	return call.fd;
 }
 
-void vb_rstream_sleep_end(void)
+static void say_alone(enum vb_sleeping_verb verb)
 {
 	struct vb_sleeping_call call = {.fd = -1};
 
 	if (own.call != NULL)
-		(void)say(own.call, own.context, VB_SLEEPING_END, &call);
+		(void)say(own.call, own.context, verb, &call);
+}
+
+void vb_rstream_sleep_end(void)
+{
+	say_alone(VB_SLEEPING_END);
 }
 
 void vb_rstream_sleep_pass(void)
 {
-	struct vb_sleeping_call call = {.fd = -1};
+	say_alone(VB_SLEEPING_PASS);
+}
 
-	if (own.call != NULL)
-		(void)say(own.call, own.context, VB_SLEEPING_PASS, &call);
+void vb_rstream_sleep_settle(void)
+{
+	say_alone(VB_SLEEPING_SETTLE);
+}
+
+void vb_rstream_sleep_woken(void)
+{
+	say_alone(VB_SLEEPING_WOKEN);
 }
 
 void vb_rstream_disarm(struct vb_rsocket *rs)

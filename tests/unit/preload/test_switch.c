@@ -177,7 +177,15 @@ int vb_rstream_sleep_begin(struct vb_rsocket *rs)
 	return -1;
 }
 
+void vb_rstream_sleep_settle(void)
+{
+}
+
 void vb_rstream_sleep_end(void)
+{
+}
+
+void vb_rstream_sleep_woken(void)
 {
 }
 

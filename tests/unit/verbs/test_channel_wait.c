@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that wait in ibv_get_cq_event and sleep on the sockets of the wire itself (verbs/channel_wait.h). By wire.
+ * Threads that wait in ibv_get_cq_event and sleep on what tells that something has come (verbs/channel_wait.h). By wire, and through
+ * memory.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread that sleeps until packets come, and takes them itself (wire/sleeping_call.h). By wire.
+ * A thread that sleeps until something comes, and takes it itself (wire/sleeping_call.h). By wire, and through memory.
  */
 #include <errno.h>
 #include <poll.h>
@@ -54,7 +54,11 @@ static void sleep_on(int fd, const struct ibv_comp_channel *channel)
 {
 	struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = channel ? channel->fd : -1, .events = POLLIN}};
 
+	if (fd >= 0)
+		assert_int_equal(say(VB_SLEEPING_SETTLE, NULL, NULL), 0);
 	assert_true(poll(fds, 2, PATIENCE_MS) > 0);
+	if (fd >= 0 && fds[0].revents != 0)
+		assert_int_equal(say(VB_SLEEPING_WOKEN, NULL, NULL), 0);
 }
 
 static void take_event(struct ibv_comp_channel *channel, struct ibv_cq *expected)
@@ -65,6 +69,13 @@ static void take_event(struct ibv_comp_channel *channel, struct ibv_cq *expected
 	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
 	assert_ptr_equal(cq, expected);
 	ibv_ack_cq_events(cq, 1);
+}
+
+/* Whichever of the two has taken what came. */
+static void disarm(struct ibv_comp_channel *channel, struct ibv_cq *cq)
+{
+	if (say(VB_SLEEPING_DISARM, cq, NULL) == EALREADY)
+		take_event(channel, cq);
 }
 
 /* ---- with an engine thread that is stopped ---- */
@@ -93,10 +104,12 @@ static void open_child(int fd, struct ibv_comp_channel *channel)
 	meet(fd);                        /* both are ready */
 }
 
-static void take_own(int sockets)
+static void take_own(int sockets, struct ibv_comp_channel *channel)
 {
-	sleep_on(sockets, NULL);
+	assert_int_equal(ibv_req_notify_cq(pair.cq[CHILD], 0), 0);
+	sleep_on(sockets, channel);
 	end();
+	disarm(channel, pair.cq[CHILD]);
 	assert_int_equal(expect_completion(pair.cq[CHILD], 1, IBV_WC_RECV).byte_len, SIZE);
 	assert_true(has_pattern(pair.buffer[CHILD], SIZE, 1));
 }
@@ -133,7 +146,7 @@ static void sleep_without_engine(int fd)
 	sockets = begin();
 	talk(fd, &(const struct card){.qpn = (uint32_t)engine_asleep()}, &nothing);
 	meet(fd);                        /* it is stopped */
-	take_own(sockets);
+	take_own(sockets, channel);
 	take_for_other(fd, channel);
 	meet(fd);
 	meet(fd);                        /* it goes on */
@@ -212,9 +225,7 @@ static bool sleep_once(struct ibv_wc *wc)
 	if (got == 0)
 		sleep_on(sockets, pair.options.channel);
 	end();
-	/* Whichever of the two has taken the packets. */
-	if (say(VB_SLEEPING_DISARM, pair.cq[1], NULL) == EALREADY)
-		take_event(pair.options.channel, pair.cq[1]);
+	disarm(pair.options.channel, pair.cq[1]);
 	return got == 1 || ibv_poll_cq(pair.cq[1], 1, wc) == 1;
 }
 
@@ -294,7 +305,7 @@ static void what_is_not_known_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(execute_ioctl(world.context, &call), ENOSYS);
-	call = (struct vb_sleeping_call){.magic = VB_SLEEPING_MAGIC, .version = VB_SLEEPING_VERSION, .verb = VB_SLEEPING_DISARM + 1};
+	call = (struct vb_sleeping_call){.magic = VB_SLEEPING_MAGIC, .version = VB_SLEEPING_VERSION, .verb = VB_SLEEPING_WOKEN + 1};
 	assert_int_equal(execute_ioctl(world.context, &call), ENOSYS);
 }
 
