@@ -54,7 +54,7 @@ static unsigned deliver_bulk(struct sim *sim, struct sim_host *host)
 	vb_lock_release(&qp->lock);
 	if (bulk.taken > 0) {
 		VB_COUNT_MANY(&host->counters, rcvd_pkts, bulk.taken);
-		sim_touch(qp);
+		sim_received(host, qp);
 	}
 	sim->packets_in_bulk += bulk.taken;
 	sim->packets_refused += bulk.damaged;

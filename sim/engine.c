@@ -124,6 +124,23 @@ struct sim_packet *sim_packet_of(struct sim *sim, const struct vb_path *path, co
 	return packet;
 }
 
+void sim_received(struct sim_host *host, struct vb_qp *qp)
+{
+	bool awaits = false;
+
+	vb_lock_take(&qp->lock);
+	if (host->awaits_answers)
+		awaits = vb_roce_can_wait(qp) == VB_CAN_WAIT_FOR_A_PASS && vb_roce_await_answer(qp, host->sim->now);
+	if (awaits)
+		sim_arm(host->sim, qp);
+	vb_lock_release(&qp->lock);
+	/* There is nothing else to send, whatever came before in that bundle. */
+	if (awaits)
+		vb_list_remove(&qp->active);
+	else
+		sim_touch(qp);
+}
+
 bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet *packet)
 {
 	static const uint8_t zeros[4096];
@@ -148,7 +165,7 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 	vb_lock_take(&qp->lock);
 	vb_roce_receive(qp, sim->now, &decoded);
 	vb_lock_release(&qp->lock);
-	sim_touch(qp);
+	sim_received(host, qp);
 	if (sim->progressed)
 		sim->progressed(sim, qp);
 	return true;

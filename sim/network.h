@@ -30,6 +30,8 @@ void sim_arm(struct sim *sim, struct vb_qp *qp);
 bool sim_send(struct sim *sim, struct vb_qp *qp);
 /* To the engine. False: the packet is damaged. */
 bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet *packet);
+/* Packets for the queue pair have come: it answers, or awaits its program. */
+void sim_received(struct sim_host *host, struct vb_qp *qp);
 /* Of what a burst's sink is given. */
 struct sim_packet *sim_packet_of(struct sim *sim, const struct vb_path *path, const uint8_t *headers, size_t header_length,
 				 size_t payload);

@@ -52,6 +52,7 @@ struct sim_host {
 	struct sim_queue buffer;
 	bool wake_planned;
 	vb_time away_until;              /* the process does not run before: nothing is read, no timer expires */
+	bool awaits_answers;             /* its programs look at their memory, and answer (roce/await.c) */
 
 	/* Optional: what has come for queue pair 1, which is a daemon's. */
 	void (*take_datagram)(void *context, const struct vb_roce_packet *packet);

@@ -317,7 +317,9 @@ static bool make_pass(struct vb_endpoint *endpoint, bool all, bool *done)
 {
 	if (!vb_lock_try(&endpoint->schedule.progress))
 		return false;
+	endpoint->schedule.lane[0].by_engine = true;
 	*done = vb_endpoint_pass(endpoint, vb_clock_now(), all);
+	endpoint->schedule.lane[0].by_engine = false;
 	vb_lock_release(&endpoint->schedule.progress);
 	return true;
 }

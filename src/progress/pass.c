@@ -87,7 +87,9 @@ static bool pass_other_lanes(struct vb_endpoint *endpoint, vb_time now, bool all
 
 		if ((!all && now - __atomic_load_n(&lane->polled, __ATOMIC_RELAXED) < VB_LANE_IS_POLLED) || !vb_lock_try(lane->lock))
 			continue;
+		lane->by_engine = schedule->lane[0].by_engine;
 		done |= vb_endpoint_pass_lane(endpoint, i, now, all);
+		lane->by_engine = false;
 		vb_lock_release(lane->lock);
 	}
 	return done;

@@ -232,7 +232,11 @@ struct vb_roce_responder {
 	struct psn repeated, repeated_while; /* the last packet that came again, and `expected` at that time */
 	bool is_known;                   /* to a peer of our own: it need not ask for acknowledgements (late.c), and may piggyback */
 	bool ack_rides;                  /* with the message that is made next (piggyback.c) */
-	vb_time late_at;                 /* one of them is to be, by then; 0: none */
+	vb_time late_at;                 /* one of them is to be, by then, or one that awaits an answer; 0: none */
+	bool awaits;                     /* the one owed, up to `awaited` (await.c) */
+	struct psn awaited;
+	uint8_t awaited_in_vain;         /* in a row */
+	uint16_t await_left_out;         /* so many leave at once, for that */
 	bool nak_owed;
 	bool nak_outstanding;            /* told that `expected` is missing: silent until it comes (C9-114) */
 	bool fatal;                      /* the NAK owed or sent was the end of this QP */
@@ -472,6 +476,12 @@ static inline void vb_roce_flow_took(struct vb_roce_engine *engine, uint32_t len
 	engine->responder.message_charge = charge < VB_PACE_PACKET ? VB_PACE_PACKET : charge;
 }
 void vb_roce_flow_forget(struct vb_roce_responder *responder);
+
+/* ---- await.c: acknowledgements that await an answer; vb_roce_await_answer begins it ---- */
+
+/* It has left with one; it must leave without. */
+void vb_roce_await_answered(struct vb_roce_responder *responder);
+void vb_roce_await_expired(struct vb_roce_responder *responder);
 
 /* ---- late.c: acknowledgements that no completion waits for ---- */
 /* Will the peer acknowledge this message, the last in its queue, unasked? */

@@ -48,4 +48,5 @@ void vb_roce_piggyback_sent(struct vb_roce_responder *responder)
 {
 	responder->ack_owed = responder->ack_rides = responder->ack_withheld = false;
 	responder->late_at = 0;
+	vb_roce_await_answered(responder);
 }

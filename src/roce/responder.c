@@ -427,7 +427,7 @@ bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 				   responder->ack_partial ? responder->ack_partial_psn : responder->ack_psn);
 	if (responder->nak_owed || !responder->ack_partial) {
 		responder->late_at = 0;
-		responder->ack_withheld = false;
+		responder->ack_withheld = responder->awaits = false;
 	}
 	responder->nak_owed = responder->ack_owed = responder->ack_partial = false;
 	return false;

@@ -465,6 +465,8 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
 	if (engine->answers_waited || acknowledgement_joins(qp)) {
+		if (!engine->answers_waited)
+			vb_roce_await_answered(&engine->responder);
 		engine->responder.ack_rides = !engine->answers_waited && vb_roce_piggyback_suits(qp);
 		requests = send_requests(qp, now, out);
 		engine->responder.ack_rides = false;
@@ -535,8 +537,10 @@ void vb_roce_expire(struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_completer_retire(qp, now);
-	if (vb_roce_engine(qp)->responder.late_at != 0 && vb_roce_engine(qp)->responder.late_at <= now)
+	if (vb_roce_engine(qp)->responder.late_at != 0 && vb_roce_engine(qp)->responder.late_at <= now) {
+		vb_roce_await_expired(&vb_roce_engine(qp)->responder);
 		vb_roce_hurry(qp);
+	}
 	vb_roce_timers_expire(qp, now);
 	vb_roce_check_invariants(qp);
 }

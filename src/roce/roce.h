@@ -52,6 +52,8 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
  * no completion waits for (late.c) even until the next deadline. */
 enum vb_roce_patience { VB_CANNOT_WAIT, VB_CAN_WAIT_FOR_A_PASS, VB_CAN_WAIT_FOR_DEADLINE };
 enum vb_roce_patience vb_roce_can_wait(struct vb_qp *qp);
+/* The application looks at its memory and may answer: does the acknowledgement await that, until the next deadline? */
+bool vb_roce_await_answer(struct vb_qp *qp, vb_time now);
 /* That one, and one that waits for the peer to ask again (responder.c), leave with the next vb_roce_send. True: there is something. */
 bool vb_roce_hurry(struct vb_qp *qp);
 

@@ -33,6 +33,7 @@ struct vb_lane {
 
 	/* Under the lock. */
 	uint64_t sent __attribute__((aligned(VB_LINE))); /* how often links have handed something to the system */
+	bool by_engine;                    /* the pass is the engine thread's */
 	bool unfinished;                   /* a queue pair has more to send, and this pass goes on for it */
 	unsigned probes;
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */

@@ -11,6 +11,8 @@
 #define POSTS_ARE_NOTED VB_MICROSECONDS(8)
 #define LONGEST_POSTING VB_MICROSECONDS(500)
 #define POLLED_LATELY VB_MILLISECONDS(1)
+/* An engine thread that shares its processor with such a program may get it after a few milliseconds only. */
+#define POLLED_BEFORE VB_MILLISECONDS(20)
 #define ARMED_LATELY VB_MILLISECONDS(1)
 
 _Static_assert(LONGEST_POSTING + STAMP_IS_FRESH == VB_LONGEST_SPIN, "as long as one that posts counts as polling");
@@ -109,6 +111,13 @@ vb_time vb_spinner_last_seen(const struct vb_spinner *spinner)
 bool vb_spinner_may_put_off(const struct vb_spinner *spinner, vb_time now)
 {
 	return __atomic_load_n(&spinner->napping, __ATOMIC_RELAXED) || vb_spinner_is_polled_for(spinner, now);
+}
+
+bool vb_spinner_looks_elsewhere(const struct vb_spinner *spinner, vb_time now)
+{
+	vb_time stamp = vb_spinner_last_seen(spinner);
+
+	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED) && now - stamp < POLLED_BEFORE;
 }
 
 bool vb_spinner_spins(const struct vb_spinner *spinner, vb_time now)

@@ -57,6 +57,8 @@ bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done);
 bool vb_spinner_is_polled_for(const struct vb_spinner *spinner, vb_time now);
 /* It polls right now. */
 bool vb_spinner_spins(const struct vb_spinner *spinner, vb_time now);
+/* One has polled of late and does not sleep: if none polls now it may look at its memory instead, for what comes. */
+bool vb_spinner_looks_elsewhere(const struct vb_spinner *spinner, vb_time now);
 /* May work that was posted wait for the next pass? A thread makes it, or the engine thread at the end of its nap. */
 bool vb_spinner_may_put_off(const struct vb_spinner *spinner, vb_time now);
 /* When a spinner was last seen; 0: never. */

@@ -93,13 +93,15 @@ static bool may_wait(struct batch_state *state, struct vb_qp *qp)
 {
 	struct vb_schedule *schedule = state->udp->schedule;
 	enum vb_roce_patience patience = vb_roce_can_wait(qp);
+	bool awaits = patience == VB_CAN_WAIT_FOR_A_PASS && schedule->lane[state->lane->number].by_engine &&
+		      vb_spinner_looks_elsewhere(&schedule->spinner, state->now) && vb_roce_await_answer(qp, state->now);
 
-	if (patience == VB_CAN_WAIT_FOR_A_PASS)
-		return vb_schedule_defer(schedule, qp, state->now);
 	if (patience == VB_CANNOT_WAIT)
 		return false;
+	if (patience == VB_CAN_WAIT_FOR_A_PASS && !awaits)
+		return vb_schedule_defer(schedule, qp, state->now);
 	/* The engine thread does not wake up for it. */
-	if (!vb_spinner_may_put_off(&schedule->spinner, state->now)) {
+	if (!awaits && !vb_spinner_may_put_off(&schedule->spinner, state->now)) {
 		vb_roce_hurry(qp);
 		return false;
 	}

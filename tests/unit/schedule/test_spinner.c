@@ -54,6 +54,25 @@ static void posting_counts_as_polling(void **state)
 	assert_false(spins_after(0, STAMP_IS_FRESH / 4));
 }
 
+static bool looks_elsewhere_after(vb_time polled_ago)
+{
+	(void)spins_after(polled_ago, 0);
+	return vb_spinner_looks_elsewhere(&spinner, VB_SECONDS(100));
+}
+
+/* Its acknowledgements may await an answer (roce/await.c). */
+static void one_who_polled_before_may_look_elsewhere(void **state)
+{
+	(void)state;
+	assert_false(looks_elsewhere_after(0));
+	assert_true(looks_elsewhere_after(2 * STAMP_IS_FRESH));
+	assert_true(looks_elsewhere_after(POLLED_BEFORE / 2));
+	assert_false(looks_elsewhere_after(2 * POLLED_BEFORE));
+	/* One that sleeps does not look. */
+	(void)vb_spinner_watch(&spinner, VB_SECONDS(100));
+	assert_false(looks_elsewhere_after(2 * STAMP_IS_FRESH));
+}
+
 static void one_who_goes_to_sleep_does_not_spin(void **state)
 {
 	(void)state;
@@ -113,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(polling_is_seen, make),
 		cmocka_unit_test_setup(posting_counts_as_polling, make),
+		cmocka_unit_test_setup(one_who_polled_before_may_look_elsewhere, make),
 		cmocka_unit_test_setup(one_who_goes_to_sleep_does_not_spin, make),
 		cmocka_unit_test_setup(one_who_armed_long_ago_may_look_at_memory, make),
 		cmocka_unit_test_setup(who_polls_in_vain_gives_its_processor_away, make),
