@@ -251,6 +251,7 @@ static int create(struct vb_endpoint **out)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
 	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = endpoint->poller = endpoint->sockets = -1;
 	vb_schedule_init(&endpoint->schedule);
+	vb_spinner_set_processors(vb_processors());
 	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
 	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);
 	vb_lanes_init(endpoint);

@@ -153,10 +153,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 			vb_looks_waited(&looks);
 		keeps = poller && vb_looks_keeps_processor(&looks, now);
 	}
-	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done) && !keeps) {
-		vb_thread_yield();
-		vb_looks_yielded(&looks, vb_clock_now());
-	}
+	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done) && !keeps)
+		vb_looks_yielded(&looks, vb_schedule_yield());
 	return done;
 }
 
@@ -324,6 +322,13 @@ static bool make_pass(struct vb_endpoint *endpoint, bool all, bool *done)
 	return true;
 }
 
+static bool goes_on(const struct vb_endpoint *endpoint, vb_time idle, vb_time now)
+{
+	return !vb_spinner_has_one_processor() &&
+	       vb_linger_goes_on(&endpoint->linger, idle, vb_thread_cpu(), vb_schedule_application_cpu(&endpoint->schedule),
+				 vb_spinner_sleeps(&endpoint->schedule.spinner, now));
+}
+
 /* Work until there has been nothing to do for a while (schedule/linger.h). */
 static void work(struct vb_endpoint *endpoint)
 {
@@ -347,9 +352,7 @@ static void work(struct vb_endpoint *endpoint)
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if ((!done && !vb_linger_goes_on(&endpoint->linger, now - idle_since, vb_thread_cpu(),
-						 vb_schedule_application_cpu(&endpoint->schedule),
-						 vb_spinner_sleeps(&endpoint->schedule.spinner, now))) ||
+		if ((!done && !goes_on(endpoint, now - idle_since, now)) ||
 		    (endpoint->naps.length > 0 && a_thread_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;

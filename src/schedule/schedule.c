@@ -4,6 +4,7 @@
  */
 #include "schedule/schedule.h"
 
+#include "io/clock.h"
 #include "io/event.h"
 
 void vb_schedule_init(struct vb_schedule *schedule)
@@ -25,6 +26,16 @@ void vb_schedule_init(struct vb_schedule *schedule)
 void vb_schedule_fini(struct vb_schedule *schedule)
 {
 	vb_timers_fini(&schedule->timers);
+}
+
+vb_time vb_schedule_yield(void)
+{
+	vb_time before = vb_clock_now(), after;
+
+	vb_thread_yield();
+	after = vb_clock_now();
+	vb_spinner_yielded(after - before);
+	return after;
 }
 
 void vb_schedule_kick(struct vb_schedule *schedule)

@@ -79,6 +79,8 @@ struct vb_schedule {
 void vb_schedule_init(struct vb_schedule *schedule);
 void vb_schedule_fini(struct vb_schedule *schedule);
 
+/* The calling thread polls an empty CQ: let others have its processor for a moment. Returns when that was over. */
+vb_time vb_schedule_yield(void);
 /* Wake the engine thread. */
 void vb_schedule_kick(struct vb_schedule *schedule);
 

@@ -22,7 +22,33 @@ enum {
 	/* Of vain polls of memory, some 50 us. Yielding to no other thread takes 0.3 us. */
 	POLLS_BEFORE_YIELD = 1024,
 	POLLS_PER_YIELD = 160,
+	POLLS_PER_YIELD_OF_ONE = 16,       /* one processor, on which others run, too */
+	YIELDS_IN_VAIN = 4,                /* in a row: they do not */
 };
+
+/* A call of a yield to which no other thread comes takes less. */
+#define OTHERS_RAN (VB_MICROSECONDS(3) / 2)
+
+static bool one_processor;                 /* atomic */
+static VB_THREAD_LOCAL unsigned yields_in_vain;
+
+void vb_spinner_set_processors(unsigned count)
+{
+	__atomic_store_n(&one_processor, count == 1, __ATOMIC_RELAXED);
+}
+
+bool vb_spinner_has_one_processor(void)
+{
+	return __atomic_load_n(&one_processor, __ATOMIC_RELAXED);
+}
+
+void vb_spinner_yielded(vb_time how_long)
+{
+	if (how_long >= OTHERS_RAN)
+		yields_in_vain = 0;
+	else if (yields_in_vain < YIELDS_IN_VAIN)
+		yields_in_vain++;
+}
 
 /* Where there are more spinners than cores, the one we wait for may be waiting for our core. Two threads that exchange 128
  * messages with two others on two cores do 1.8 million a second so; with half a millisecond before the first yield, 0.5
@@ -37,6 +63,8 @@ bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done)
 		return false;
 	}
 	__atomic_store_n(vain_polls, vain, __ATOMIC_RELAXED);
+	if (vb_spinner_has_one_processor() && yields_in_vain < YIELDS_IN_VAIN)
+		return vain / POLLS_PER_YIELD_OF_ONE != before / POLLS_PER_YIELD_OF_ONE;
 	return vain > POLLS_BEFORE_YIELD && vain / POLLS_PER_YIELD != before / POLLS_PER_YIELD;
 }
 

@@ -50,8 +50,14 @@ bool vb_spinner_watch(struct vb_spinner *spinner, vb_time now);
 bool vb_spinner_sleeps(const struct vb_spinner *spinner, vb_time now);
 /* Sends were posted. True: it was noted, which is not done each time; note where the thread runs, too. */
 bool vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
+/* On how many processors this process may run. On one, the peer may need that: a thread that polls an empty CQ gives it away soon, as
+ * long as others run then, and the engine thread does not look for more when there is nothing to do. */
+void vb_spinner_set_processors(unsigned count);
+bool vb_spinner_has_one_processor(void);
 /* After each poll, which counts as so many. True: give the processor away now. */
 bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done);
+/* The calling thread did, and the call took so long. */
+void vb_spinner_yielded(vb_time how_long);
 
 /* A thread of the application polls, now and then. */
 bool vb_spinner_is_polled_for(const struct vb_spinner *spinner, vb_time now);

@@ -169,7 +169,7 @@ int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct
 					  vb_schedule_active(schedule) == 0)))
 		return -1;
 	if (vb_spinner_must_yield(&poller->vain_polls, 1, taken > 0))
-		vb_thread_yield();
+		(void)vb_schedule_yield();
 	return taken;
 }
 

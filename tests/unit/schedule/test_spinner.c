@@ -107,6 +107,40 @@ static unsigned polls_until_yield(uint32_t *vain, unsigned weight)
 	return polls;
 }
 
+static void on_one_processor_it_does_so_soon(void **state)
+{
+	(void)state;
+	vb_spinner_set_processors(1);
+	for (unsigned weight = 1; weight <= POLLS_PER_YIELD_OF_ONE; weight *= 2) {
+		uint32_t vain = 0;
+
+		for (unsigned again = 0; again < 10; again++)
+			assert_int_equal(polls_until_yield(&vain, weight), POLLS_PER_YIELD_OF_ONE);
+		assert_false(vb_spinner_must_yield(&vain, weight, true));
+	}
+	vb_spinner_set_processors(2);
+}
+
+/* The peer may be on another processor, or another host. */
+static void where_no_other_runs_meanwhile_it_does_not(void **state)
+{
+	uint32_t vain = 0;
+
+	(void)state;
+	vb_spinner_set_processors(1);
+	for (unsigned i = 0; i < YIELDS_IN_VAIN; i++) {
+		assert_int_equal(polls_until_yield(&vain, 1), POLLS_PER_YIELD_OF_ONE);
+		vb_spinner_yielded(OTHERS_RAN / 2);
+	}
+	vain = 0;
+	assert_true(polls_until_yield(&vain, 1) > POLLS_BEFORE_YIELD);
+	/* Once others do, it is as before. */
+	vb_spinner_yielded(OTHERS_RAN);
+	vain = 0;
+	assert_int_equal(polls_until_yield(&vain, 1), POLLS_PER_YIELD_OF_ONE);
+	vb_spinner_set_processors(2);
+}
+
 /* However much each of its looks counts: at memory, at rings of datagrams, at a pass of another thread, at sockets. */
 static void who_polls_in_vain_gives_its_processor_away(void **state)
 {
@@ -135,6 +169,8 @@ int main(void)
 		cmocka_unit_test_setup(one_who_polled_before_may_look_elsewhere, make),
 		cmocka_unit_test_setup(one_who_goes_to_sleep_does_not_spin, make),
 		cmocka_unit_test_setup(one_who_armed_long_ago_may_look_at_memory, make),
+		cmocka_unit_test_setup(on_one_processor_it_does_so_soon, make),
+		cmocka_unit_test_setup(where_no_other_runs_meanwhile_it_does_not, make),
 		cmocka_unit_test_setup(who_polls_in_vain_gives_its_processor_away, make),
 	};
 
