@@ -8,7 +8,7 @@
  * must receive that, and if it acknowledged at once the same would befall the other side, for good. Where each program and its engine
  * thread share a processor, which the looking program does not give away, one exchange in fifty took milliseconds: 33 us on average, 4 so.
  *
- * So what the engine thread receives for such a program is acknowledged LATEST after it came if no answer carries the acknowledgement
+ * So a WRITE that the engine thread receives for such a program is acknowledged LATEST after it came if no answer carries the acknowledgement
  * before. Where answers do not come it is acknowledged at once for a while: peers of programs that never answer wait for that.
  */
 #include "roce/engine.h"
@@ -37,8 +37,9 @@ bool vb_roce_await_answer(struct vb_qp *qp, vb_time now)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	vb_lock_assert_held(&qp->lock);
-	/* One that the peer must not take for more than it says. */
-	if (responder->ack_partial)
+	/* Who waits for a message polls for it, and may end the connection when it has come. One that is partial the peer must not take
+	 * for more than it says. */
+	if (!responder->ack_of_write || responder->ack_partial)
 		return false;
 	if (responder->awaits && psn_equal(responder->awaited, responder->ack_psn))
 		return true;

@@ -55,6 +55,7 @@ static void writes_came(struct vb_qp *qp, uint32_t count, uint32_t ack_requests)
 		vb_qp_communication_established(qp);
 	responder->nak_owed = responder->nak_outstanding = false;
 	responder->expected = psn_add(responder->expected, count);
+	responder->ack_of_write = true;
 	responder->ack_psn = psn_add(responder->expected, VB_PSN_MASK);
 	responder->msn = (responder->msn + count) & VB_PSN_MASK;
 	if (ack_requests > 1)

@@ -226,6 +226,7 @@ struct vb_roce_responder {
 	/* What is owed to the peer, besides the resources' answers, which go first. */
 	bool ack_owed;
 	struct psn ack_psn;              /* of the last SEND or WRITE packet executed */
+	bool ack_of_write;               /* that was a WRITE, which no completion tells of */
 	bool ack_partial;                /* the one owed speaks for less: the peer repeats, and has come to ack_partial_psn */
 	struct psn ack_partial_psn;
 	bool ack_withheld;               /* until the peer's repetition asks for it, or this QP ends */

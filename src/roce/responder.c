@@ -88,6 +88,7 @@ static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	responder->received += packet->payload_length;
 	responder->expected = psn_add(responder->expected, 1);
 	responder->ack_psn = packet->psn;
+	responder->ack_of_write = packet->op->kind == VB_KIND_WRITE && !(packet->op->headers & VB_HEADER_IMMEDIATE);
 	if (packet->ack_request && !(responder->begins_anew && !vb_position_is_end(packet->op->position)))
 		vb_roce_responder_owe_acknowledgement(qp);
 	else if (responder->is_known && packet->op->makes_completion)

@@ -451,7 +451,7 @@ static bool acknowledgement_joins(struct vb_qp *qp)
 bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
-	bool answers, requests;
+	bool answers, requests, joins;
 
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_hold_end_batch(qp);
@@ -464,10 +464,12 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (!vb_qp_is_reliable(qp))
 		vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
-	if (engine->answers_waited || acknowledgement_joins(qp)) {
+	joins = acknowledgement_joins(qp);
+	/* One that awaited a message of several packets leaves behind that: who polls for the one has received the other. */
+	if (engine->answers_waited || joins || (engine->responder.awaits && engine->requester.send_index != qp->send.head)) {
 		if (!engine->answers_waited)
 			vb_roce_await_answered(&engine->responder);
-		engine->responder.ack_rides = !engine->answers_waited && vb_roce_piggyback_suits(qp);
+		engine->responder.ack_rides = joins && !engine->answers_waited && vb_roce_piggyback_suits(qp);
 		requests = send_requests(qp, now, out);
 		engine->responder.ack_rides = false;
 		answers = send_answers(qp, now, out);

@@ -159,6 +159,29 @@ static void more_of_them_await_nothing(void **state)
 	pair_close(&pair);
 }
 
+/* The program polls for those. */
+static void messages_that_take_a_receive_await_nothing(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM};
+	struct seen seen = {0};
+	struct pair pair;
+
+	(void)state;
+	open_pair(&pair, &seen);
+	pair.hosts[1]->awaits_answers = true;
+	for (unsigned i = 0; i < 2; i++) {
+		vb_time began = pair.sim->now;
+		struct ibv_wc wc;
+
+		assert_int_equal(sim_post_receive(pair.b, pair.b_memory.bytes, LENGTH, pair.b_memory.key, i), 0);
+		pair_post(&pair, opcodes[i], LENGTH, i);
+		assert_true(sim_wait(pair.sim, pair.a_cq, &wc, VB_SECONDS(1)));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_true(pair.sim->now - began < LATEST);
+	}
+	pair_close(&pair);
+}
+
 /* Nothing of it is left when the queue pair is made anew. */
 static void a_new_connection_awaits_nothing_of_the_old(void **state)
 {
@@ -183,6 +206,7 @@ int main(void)
 		cmocka_unit_test(it_leaves_with_the_answer),
 		cmocka_unit_test(without_one_it_leaves_a_little_later_and_soon_at_once),
 		cmocka_unit_test(more_of_them_await_nothing),
+		cmocka_unit_test(messages_that_take_a_receive_await_nothing),
 		cmocka_unit_test(a_new_connection_awaits_nothing_of_the_old),
 	};
 
