@@ -8,8 +8,9 @@
  * must receive that, and if it acknowledged at once the same would befall the other side, for good. Where each program and its engine
  * thread share a processor, which the looking program does not give away, one exchange in fifty took milliseconds: 33 us on average, 4 so.
  *
- * So a WRITE that the engine thread receives for such a program is acknowledged LATEST after it came if no answer carries the acknowledgement
- * before. Where answers do not come it is acknowledged at once for a while: peers of programs that never answer wait for that.
+ * So a WRITE that the engine thread receives for such a program is acknowledged LATEST after it came if no answer carries the
+ * acknowledgement before. Where answers do not come it is acknowledged at once for a while: peers of programs that never answer wait for
+ * that.
  */
 #include "roce/engine.h"
 #include "roce/roce.h"
