@@ -11,11 +11,11 @@
 
 enum { PEEKED = 32768 };
 
-/* As far as TCP has it. */
-static void take_token(struct vb_token_reader *reader, int fd, bool *is_next)
+/* As far as it has been looked at: what has come since may be something else. */
+static void take_token(struct vb_token_reader *reader, int fd, size_t seen, bool *is_next)
 {
-	ssize_t got = NEXT(recv)(fd, reader->begun + reader->begun_length, VB_TOKEN - reader->begun_length,
-				 MSG_DONTWAIT);
+	size_t missing = VB_TOKEN - reader->begun_length;
+	ssize_t got = NEXT(recv)(fd, reader->begun + reader->begun_length, seen < missing ? seen : missing, MSG_DONTWAIT);
 
 	if (got > 0)
 		reader->begun_length += (size_t)got;
@@ -67,7 +67,7 @@ static ssize_t look(struct vb_token_reader *reader, const uint8_t token[VB_TOKEN
 	if (before > 0)
 		return (ssize_t)before;
 	if (is_next != NULL)
-		take_token(reader, fd, is_next);
+		take_token(reader, fd, (size_t)got, is_next);
 	return -EAGAIN;
 }
 

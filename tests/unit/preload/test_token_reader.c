@@ -21,11 +21,45 @@
 
 static const uint8_t token[VB_TOKEN] = "abababcdabababce";
 
+void *__wrap_dlsym(void *handle, const char *name);
+void *__real_dlsym(void *handle, const char *name);
+
 struct line {
 	int writer, reader;
 	struct vb_token_reader state;
 	bool found;
 };
+
+/* What comes right behind the next look at what there is, from this writer. */
+static struct {
+	int writer;
+	const char *text;
+} comes_late;
+
+static ssize_t recv_and_be_late(int fd, void *bytes, size_t length, int flags)
+{
+	ssize_t got = recv(fd, bytes, length, flags);
+
+	if (comes_late.text && (flags & MSG_PEEK)) {
+		const char *text = comes_late.text;
+
+		comes_late.text = NULL;
+		assert_int_equal(send(comes_late.writer, text, strlen(text), 0), strlen(text));
+	}
+	return got;
+}
+
+/* By which the reader finds the functions of the C library. */
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	ssize_t (*late)(int, void *, size_t, int) = recv_and_be_late;
+	void *found;
+
+	if (strcmp(name, "recv") != 0)
+		return __real_dlsym(handle, name);
+	memcpy(&found, &late, sizeof(found));
+	return found;
+}
 
 static int open_pair(void **state)
 {
@@ -138,6 +172,27 @@ static void the_token_wherever_it_is_cut(void **state)
 	}
 }
 
+/* What comes while it looks has not been looked at. */
+static void bytes_that_come_meanwhile_are_not_the_token(void **state)
+{
+	struct line *line = *state;
+
+	put(line, "ab");
+	comes_late.writer = line->writer;
+	comes_late.text = "Xabcdefghijklmnopq";
+	assert_int_equal(get(line, (char[100]){0}, 100, 0), -EAGAIN);
+	assert_false(line->found);
+	expect(line, "abXabcdefghijklmnopq");
+	/* And those of the token, when it has. */
+	assert_int_equal(send(line->writer, token, 5, 0), 5);
+	comes_late.text = "bcdabababceB";
+	assert_int_equal(get(line, (char[100]){0}, 100, 0), -EAGAIN);
+	assert_false(line->found);
+	assert_int_equal(get(line, (char[100]){0}, 100, 0), -EAGAIN);
+	assert_true(line->found);
+	expect(line, "B");
+}
+
 static void a_stream_that_ends_like_a_token_begins(void **state)
 {
 	struct line *line = *state;
@@ -205,6 +260,7 @@ static void the_peer_is_never_left_without_a_window(void **state)
 		if (got > 0)
 			in += (size_t)got;
 		assert_true(got > 0 || got == -EAGAIN);
+		assert_false(line->found);
 	}
 	assert_int_equal(in, LENGTH);
 	assert_memory_equal(sent, received, LENGTH);
@@ -220,6 +276,7 @@ int main(void)
 		WITH_PAIR(data_that_begins_like_the_token),
 		WITH_PAIR(read_in_small_pieces),
 		WITH_PAIR(the_token_wherever_it_is_cut),
+		WITH_PAIR(bytes_that_come_meanwhile_are_not_the_token),
 		WITH_PAIR(a_stream_that_ends_like_a_token_begins),
 		WITH_PAIR(a_reset_after_such_bytes_is_told_after_them),
 		WITH_PAIR(the_peer_is_never_left_without_a_window),
