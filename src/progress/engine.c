@@ -188,12 +188,9 @@ static bool a_thread_spins(struct vb_endpoint *endpoint)
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
-static bool a_thread_works(struct vb_endpoint *endpoint)
+static bool a_thread_works(const struct vb_endpoint *endpoint)
 {
-	if (!vb_lock_try(&endpoint->schedule.progress))
-		return true;
-	vb_lock_release(&endpoint->schedule.progress);
-	return false;
+	return vb_lock_is_held(&endpoint->schedule.progress);
 }
 
 /* Something waits that no descriptor need tell of. `told`: of links that wake a thread which sleeps on theirs; or of the others. */

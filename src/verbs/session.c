@@ -49,6 +49,8 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 
 	if (session == NULL)
 		return -ENOMEM;
+	if (memory_host.barrier)
+		vb_lock_allow_favourites(memory_host.barrier);
 	error = vb_endpoint_get(&session->endpoint);
 	if (error != 0)
 		goto no_endpoint;

@@ -13,6 +13,7 @@
 
 #include "model_atomics.h"
 
+#include "base/favourite.h"
 #include "base/generation.h"
 #include "base/sequence_lock.h"
 #include "base/sleep_flag.h"
@@ -290,6 +291,97 @@ static void work_is_found_or_the_sleeper_woken(void **state)
 	no_total_order = true;
 	never(leave_and_look, sleep_by_barrier, not_both_saw_nothing);
 	never(leave_fence_and_look, sleep_by_fence, not_both_saw_nothing);
+	no_total_order = false;
+}
+
+/* ---- a lock's favourite (base/favourite.h) ---- */
+
+static uint32_t inside;
+static uintptr_t favoured;
+
+enum { FAVOURITE = 4 };
+
+static bool has_entered(void)
+{
+	return vb_favourite_enters(&inside, &favoured, FAVOURITE);
+}
+
+static bool has_entered_without_a_second_look(void)
+{
+	__atomic_store_n(&inside, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Whoever is in the lock makes x odd, or y 1. */
+static void be_inside(unsigned round)
+{
+	uint64_t theirs = __atomic_load_n(&y, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&x, 2 * round + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&x, 2 * round + 2, __ATOMIC_RELAXED);
+	model_note(theirs == 0 ? 1 : UINT64_MAX);
+}
+
+static void enter_often(unsigned times, bool (*enter)(void))
+{
+	__atomic_store_n(&favoured, FAVOURITE, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < times; i++) {
+		if (!vb_favourite_is_favoured(&favoured, FAVOURITE) || vb_favourite_is_inside(&inside) || !enter())
+			return;
+		be_inside(i);
+		vb_favourite_leaves(&inside);
+	}
+}
+
+static void enter_once(void)
+{
+	enter_often(1, has_entered);
+}
+
+static void enter_twice(void)
+{
+	enter_often(2, has_entered);
+}
+
+static void enter_without_a_second_look(void)
+{
+	enter_often(1, has_entered_without_a_second_look);
+}
+
+static void end_favour_by(bool (*barrier)(void))
+{
+	uint64_t before, after;
+
+	if (__atomic_load_n(&favoured, __ATOMIC_ACQUIRE) != FAVOURITE)
+		model_give_up();
+	vb_favourite_is_no_more(&favoured, 0);
+	(void)barrier();
+	if (vb_favourite_is_inside(&inside))
+		return;
+	before = __atomic_load_n(&x, __ATOMIC_RELAXED);
+	__atomic_store_n(&y, 1, __ATOMIC_RELAXED);
+	after = __atomic_load_n(&x, __ATOMIC_RELAXED);
+	model_note(before % 2 == 0 && after == before ? 1 + before : UINT64_MAX);
+}
+
+static void end_favour(void)
+{
+	end_favour_by(impose);
+}
+
+static void end_favour_without_barrier(void)
+{
+	end_favour_by(impose_nothing);
+}
+
+static void a_favourite_is_alone_inside(void **state)
+{
+	(void)state;
+	never(enter_twice, end_favour, nobody_notes_bad);
+	sometimes(enter_once, end_favour_without_barrier, nobody_notes_bad);
+	sometimes(enter_without_a_second_look, end_favour, nobody_notes_bad);
+	no_total_order = true;
+	never(enter_twice, end_favour, nobody_notes_bad);
 	no_total_order = false;
 }
 
@@ -777,6 +869,7 @@ int main(void)
 		cmocka_unit_test(contents_belong_together),
 		cmocka_unit_test(one_of_two_sees_the_other),
 		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
+		cmocka_unit_test(a_favourite_is_alone_inside),
 		cmocka_unit_test(copies_are_done_behind_the_barrier),
 		cmocka_unit_test(a_flag_may_be_taken_before_the_bell_rings),
 		cmocka_unit_test(what_is_known_is_not_used_when_gone),
