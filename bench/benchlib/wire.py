@@ -5,6 +5,7 @@
              udp_blaster write, read and large, which send what a WRITE of 64 KiB must send, and what READs of 64 KiB and 8 MiB must
   buffers    the same where nobody has raised net.core.rmem_max (default_buffers.so)
   latency    against udp_pingpong: the same datagram, and nothing computed; and against UCX over TCP
+  asleep     both sides sleep until the message has come
   UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
   CPU        seconds of both sides for each GB, beside iperf3's
   loss       1 % of the packets of either side (VERBENA_FAULTS), against the same at full speed
@@ -40,7 +41,9 @@ BULK = (
 )
 # Measured again with the socket buffers that an ordinary user gets by default.
 SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 1 MiB", "RC SEND 1 MiB"))
-UCX_PORT = 13337
+UCX_PORT, EVENTS_PORT = 13337, 18533
+# How programs wait for a completion channel, as event_pingpong names it, and what that is.
+SLEEPERS = {"call": "`ibv_get_cq_event`", "poll": "`poll` of the channel, under `verbena run`", "epoll": "`epoll_wait`, under `verbena run`"}
 # What the ratios are meant to be.
 BULK_GOAL, LOSS_GOAL, LATENCY_GOAL, UCX_GOAL, SMALL_GOAL, WRITE_GOAL = 0.85, 0.5, 1.15, 1.0, 0.8, 1.2
 LOSSY = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 64 KiB", "RC READ 1 MiB"))
@@ -66,6 +69,12 @@ class Wire(Place):
 
     def ping(self, program, kind, rounds):
         return float(self.bare(program, [kind, "serve"], [kind, self.address, str(rounds)])[1][-1])
+
+    def asleep(self, program, how, rounds):
+        """Microseconds, one way, where both sides sleep."""
+        start = [self.verbena, "run", program, how]
+        server, client = [[self.device, str(gid)] for gid in self.gids]
+        return float(self.exchange(start + ["serve"] + server, start + [self.address] + client + [str(rounds)], EVENTS_PORT).split()[-2])
 
     def bandwidth(self, tool, size, options, volume):
         count = max(200, min(500000, volume // size))
@@ -98,7 +107,8 @@ def rows(network, staged, build, quick):
     volume, seconds, rounds = (1 << 30, 0.5, 5000) if quick else (4 << 30, 1, 20000)
     blaster, pingpong = stage_program(staged, build, "udp_blaster"), stage_program(staged, build, "udp_pingpong")
     small_buffers = {"LD_PRELOAD": stage_program(staged, build, "default_buffers.so")}
-    place = Wire(network, "veth1500")
+    place, events = Wire(network, "veth1500"), stage_program(staged, build, "event_pingpong")
+    place.verbena = staged.verbena
     cpu = Cpu(Place(network, "veth1500", {"VERBENA_WIRE": "rocev2"}, pinned=True), stage_program(staged, build, "many_queue_pairs"))
     # Each side's threads share one processor, the engine thread with a program that looks at its memory.
     shared = Place(network, "veth1500", pinned=True)
@@ -125,6 +135,7 @@ def rows(network, staged, build, quick):
         Row("SEND 8 B", lambda: place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_send_lat",)),
         Row("WRITE 8 B", lambda: place.perftest("ib_write_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_write_lat",)),
         average("ib_send_lat"), average("ib_write_lat"),
+        *[Row("asleep " + how, lambda how=how: place.asleep(events, how, rounds), "less") for how in SLEEPERS],
         Row("UCX", lambda: place.ucx_latency(rounds), needs=("ucx_perftest",)),
         Row("small blaster", lambda: place.blast(blaster, "small", seconds)[0] / 1e6),
         Row("UD 64 B", lambda: place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4], "more", ("ib_send_bw",)),
@@ -178,6 +189,8 @@ def table(results, repeat, quick):
     send, write = results["ib_send_lat shared"], results["ib_write_lat shared"]
     lines.append("| the same on average, each program with all its threads on one processor (`taskset`); the SEND %.2f µs | %.2f µs | %s"
                  % (send, write, against(write, send, "the SEND", WRITE_GOAL, at_most=True)))
+    for how, name in SLEEPERS.items():
+        lines.append("| RC SEND 8 B, one way, both sleep in %s (`event_pingpong`) | %.2f µs | | | |" % (name, results["asleep " + how]))
     lines.append("| bare sendmmsg, 64 datagrams at once (`udp_blaster small`) | %.2f million/s | | | |" % results["small blaster"])
     lines.append("| UD SEND 64 B | %.2f million/s | %s"
                  % (results["UD 64 B"], against(results["UD 64 B"], results["small blaster"], "the blaster", SMALL_GOAL)))

@@ -301,6 +301,19 @@ int vb_endpoint_get(struct vb_endpoint **out)
 	return error;
 }
 
+struct vb_endpoint *vb_endpoint_visit(void)
+{
+	struct vb_endpoint *endpoint;
+
+	if (!vb_mutex_try(&guard))
+		return NULL;
+	endpoint = the_endpoint;
+	if (endpoint)
+		endpoint->users++;
+	vb_mutex_unlock(&guard);
+	return endpoint;
+}
+
 /* Caller holds the guard. */
 static void forget(struct vb_endpoint *endpoint) VB_NEEDS(guard)
 {

@@ -38,6 +38,8 @@ struct vb_receive_share;
  * foreign daemon, port taken). */
 int vb_endpoint_get(struct vb_endpoint **endpoint);
 void vb_endpoint_put(struct vb_endpoint *endpoint);
+/* The same of one that is open, for put; NULL: none is, or it is being opened or closed, which may take seconds. */
+struct vb_endpoint *vb_endpoint_visit(void);
 
 /* Do packets with queue pair numbers come for such devices, by a slot's port? Has this process one? An endpoint goes
  * without where the port is not to be had, or the process sees no device that needs it (VERBENA_TRANSPORT). */
@@ -151,6 +153,8 @@ enum vb_sleeper {
 };
 int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint, enum vb_sleeper sleeper);
 void vb_endpoint_sleep_end(struct vb_endpoint *endpoint);
+/* The calling thread has begun, and not ended. */
+bool vb_endpoint_sleep_is_begun(void);
 /* The same of a thread that ends. It may have left that sleep long ago, by longjmp, and the endpoint may be closed. */
 void vb_endpoint_sleep_give_up(struct vb_endpoint *endpoint);
 /* Before it sleeps, as the last thing: a pass if something waits for one, or has come already and wakes no thread. */

@@ -76,6 +76,11 @@ int vb_endpoint_sleep_begin(struct vb_endpoint *endpoint, enum vb_sleeper sleepe
 	return -1;
 }
 
+bool vb_endpoint_sleep_is_begun(void)
+{
+	return vb_thread_dozes();
+}
+
 void vb_endpoint_sleep_end(struct vb_endpoint *endpoint)
 {
 	if (!vb_thread_dozes())

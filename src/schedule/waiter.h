@@ -3,7 +3,8 @@
  * A thread of the application that sleeps on the sockets of the wire itself, and on what processes of this host raise when they leave
  * something in memory, where it would else sleep until the engine thread has taken a packet and raised an event: one wake-up for each
  * packet instead of two. It makes the pass when it wakes up, for all threads. Such are threads of sockets (wire/sleeping_call.h), and
- * those that wait in ibv_get_cq_event (verbs/channel_wait.h). Packets and sockets stand for both in what follows.
+ * those that wait in ibv_get_cq_event (verbs/channel_wait.h), or for a channel by poll or epoll (verbs/descriptor_wait.h). Packets and
+ * sockets stand for both in what follows.
  *
  * To the engine thread it is as one that polls: packets are left to it for a nap (schedule/naps.h), and for VB_WAITER_GRACE more while it
  * is asleep still, and taken after that if they still lie there. So nothing depends on its coming back. What is due by time is not left

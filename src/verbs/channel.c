@@ -11,6 +11,7 @@
 #include "io/cancellation.h"
 #include "verbs/channel_wait.h"
 #include "verbs/context.h"
+#include "verbs/descriptor_wait.h"
 #include "verbs/export.h"
 #include "verbs/public_mutex.h"
 
@@ -35,6 +36,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	channel->base.context = context;
 	channel->base.fd = channel->event_fd.wait_fd;
 	vb_context_hold(context);
+	vb_descriptor_wait_note(channel->base.fd, true);
 	return &channel->base;
 }
 
@@ -54,6 +56,7 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	vb_public_unlock(&context->mutex);
 	if (busy)
 		return vb_fail_number(EBUSY);
+	vb_descriptor_wait_note(channel->fd, false);
 	vb_event_fd_fini(&vb_channel_of(channel)->event_fd);
 	free(channel);
 	vb_context_put(context);

@@ -6,6 +6,7 @@
 
 #include "verbs/context.h"
 #include "verbs/cq.h"
+#include "verbs/descriptor_wait.h"
 #include "verbs/private.h"
 #include "wire/sleeping_call.h"
 
@@ -30,6 +31,10 @@ int vb_verbs_sleeping(struct ibv_context *context, struct vb_sleeping_call *call
 		return 0;
 	case VB_SLEEPING_WOKEN:
 		vb_endpoint_sleep_woken(endpoint);
+		return 0;
+	case VB_SLEEPING_PRIVATE:
+		if (call->cq->channel)
+			vb_descriptor_wait_note(call->cq->channel->fd, false);
 		return 0;
 	case VB_SLEEPING_DISARM:
 		return vb_cq_disarm(&vb_completion_queue_of(call->cq)->cq) ? 0 : EALREADY;

@@ -15,7 +15,7 @@ struct ibv_cq;
 
 #define VB_SLEEPING_MAGIC UINT64_C(0x9d5662506c616303) /* no pointer, as VB_PLACING_MAGIC */
 
-enum { VB_SLEEPING_VERSION = 2 };
+enum { VB_SLEEPING_VERSION = 3 };
 
 enum vb_sleeping_verb {
 	/* The thread is about to sleep. 0: `fd` is readable when something has come, and the thread makes the passes until the end. EBUSY:
@@ -26,6 +26,7 @@ enum vb_sleeping_verb {
 	VB_SLEEPING_DISARM,              /* of `cq`. 0: it was armed, and has raised no event for that. EALREADY: it was not */
 	VB_SLEEPING_SETTLE,              /* as the last thing before it sleeps: a pass, if something has come that `fd` does not tell of */
 	VB_SLEEPING_WOKEN,               /* by `fd`, and the thread looks after this: it is not readable any more if nothing more comes */
+	VB_SLEEPING_PRIVATE,             /* who waits for the channel of `cq` says so by these calls, and by none else (wire/waiting.h) */
 };
 
 struct vb_sleeping_call {

@@ -250,6 +250,8 @@ bool vb_rstream_place(struct vb_rstream *stream, struct vb_iov_cursor *from, uin
 /* Connected to another host: threads may wait for its packets. On one host the peer answers while a thread looks. If that said that it may
  * have to be woken, each message would take a system call (redis-benchmark, 50 clients: 180,000 requests a second, 110,000 so). */
 void vb_rstream_sleep_prepare(struct vb_rstream *stream);
+/* And who waits for its completions decides so here alone. */
+void vb_rstream_sleep_alone(struct vb_rstream *stream);
 /* The calling thread is about to sleep. What it is to sleep on, too; -1: on the completions alone. Before they are armed. Caller holds
  * rs->lock. settle: nothing is left to look at, as the last thing before it sleeps. end: it has slept, or will not. woken: by that, and it
  * looks after this. pass: what has come raises events, as CQs are armed. disarm: or does not, unless it has already; or another thread

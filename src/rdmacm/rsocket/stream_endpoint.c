@@ -78,6 +78,7 @@ static int create_queue_pair(struct vb_rsocket *rs)
 	stream->cq = ibv_create_cq(verbs, (int)(sends + receives(rs)), NULL, stream->completions, 0);
 	if (stream->cq == NULL)
 		return -errno;
+	vb_rstream_sleep_alone(stream);
 	attributes.send_cq = attributes.recv_cq = stream->cq;
 	if (rdma_create_qp(stream->id, NULL, &attributes) != 0)
 		return -errno;

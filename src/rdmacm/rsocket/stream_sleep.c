@@ -21,6 +21,15 @@ static int say(vb_private_call *to, struct ibv_context *context, enum vb_sleepin
 	return to(context, call);
 }
 
+void vb_rstream_sleep_alone(struct vb_rstream *stream)
+{
+	struct vb_sleeping_call call = {.cq = stream->cq, .fd = -1};
+	vb_private_call *to = vb_rdmacm_private_call(stream->id->verbs);
+
+	if (to != NULL)
+		(void)say(to, stream->id->verbs, VB_SLEEPING_PRIVATE, &call);
+}
+
 void vb_rstream_sleep_prepare(struct vb_rstream *stream)
 {
 	stream->sleeping = vb_rdmacm_private_call(stream->id->verbs);

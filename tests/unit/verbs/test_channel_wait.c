@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that wait in ibv_get_cq_event and sleep on what tells that something has come (verbs/channel_wait.h). By wire, and through
- * memory.
+ * Threads that wait for a channel and sleep on what tells that something has come: in ibv_get_cq_event (verbs/channel_wait.h), and, where
+ * the preloaded library is there, which is linked in here, in poll or epoll_wait (verbs/descriptor_wait.h). By wire, and through memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -30,6 +32,8 @@
 int execute_ioctl(struct ibv_context *context, void *command);
 
 enum { ROUNDS = 50, SIZE = 64, BATCH = 32, THREADS = 3 };
+
+static enum { BY_CALL, BY_POLL, BY_EPOLL } way;
 
 static int say(enum vb_sleeping_verb verb)
 {
@@ -53,11 +57,38 @@ static void arm(struct ibv_cq *cq)
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 }
 
+static int open_set(const struct ibv_comp_channel *channel)
+{
+	struct epoll_event readable = {.events = EPOLLIN};
+	int set = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_true(set >= 0);
+	assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, channel->fd, &readable), 0);
+	return set;
+}
+
+/* As poll, for the channel alone. */
+static int wait_for(const struct ibv_comp_channel *channel, int timeout)
+{
+	struct pollfd one = {.fd = channel->fd, .events = POLLIN};
+	struct epoll_event found;
+	int set, result;
+
+	if (way == BY_POLL)
+		return poll(&one, 1, timeout);
+	set = open_set(channel);
+	result = epoll_wait(set, &found, 1, timeout);
+	close(set);
+	return result;
+}
+
 static struct ibv_cq *take_any_event(struct ibv_comp_channel *channel)
 {
 	struct ibv_cq *cq;
 	void *context;
 
+	if (way != BY_CALL)
+		assert_int_equal(wait_for(channel, -1), 1);
 	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	return cq;
@@ -237,6 +268,107 @@ static void threads_have_each_their_own(void **state)
 	expect_completion(pair.cq[0], 7, IBV_WC_SEND);
 }
 
+/* ---- poll and epoll_wait ---- */
+
+static void *send_one(void *number)
+{
+	post_send(&pair, 0, *(uint64_t *)number, true);
+	return NULL;
+}
+
+/* And that is all that is told of, again and again, until the event is taken. */
+static void it_tells_what_is_ready(void **state)
+{
+	struct ibv_comp_channel *channel = pair.options.channel;
+	int pipes[2];
+
+	(void)state;
+	be_the_one();
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		struct pollfd fds[] = {{.fd = pipes[0], .events = POLLIN}, {.fd = -1, .events = POLLIN},
+				       {.fd = channel->fd, .events = POLLIN}, {.fd = pipes[1], .events = POLLIN}};
+		pthread_t sender;
+
+		arm(pair.cq[1]);
+		pair_receive(&pair, 1, i, 0, SIZE);
+		assert_int_equal(pthread_create(&sender, NULL, send_one, &i), 0);
+		for (unsigned again = 0; again < 2; again++) {
+			assert_int_equal(poll(fds, 4, -1), 1);
+			assert_int_equal(fds[0].revents | fds[1].revents | fds[3].revents, 0);
+			assert_int_equal(fds[2].revents, POLLIN);
+			assert_int_equal(wait_for(channel, -1), 1);
+		}
+		assert_int_equal(pthread_join(sender, NULL), 0);
+		assert_ptr_equal(take_any_event(channel), pair.cq[1]);
+		expect_completion(pair.cq[1], i, IBV_WC_RECV);
+		expect_completion(pair.cq[0], i, IBV_WC_SEND);
+
+		assert_int_equal(write(pipes[1], "x", 1), 1);
+		assert_int_equal(poll(fds, 4, -1), 1);
+		assert_int_equal(fds[0].revents, POLLIN);
+		assert_int_equal(fds[2].revents, 0);
+		assert_int_equal(read(pipes[0], &(char){0}, 1), 1);
+	}
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+/* Packets that come meanwhile, and raise nothing, do not make it longer or shorter. */
+static void it_waits_no_longer_than_told(void **state)
+{
+	(void)state;
+	be_the_one();
+	for (uint64_t i = 0; i < ROUNDS / 5; i++) {
+		int64_t began = patience_clock();
+		pthread_t sender;
+
+		pair_receive(&pair, 1, i, 0, SIZE);
+		assert_int_equal(pthread_create(&sender, NULL, send_one, &i), 0);
+		assert_int_equal(wait_for(pair.options.channel, 20), 0);
+		assert_true(patience_clock() - began >= 19);
+		assert_int_equal(pthread_join(sender, NULL), 0);
+		expect_completion(pair.cq[1], i, IBV_WC_RECV);
+		expect_completion(pair.cq[0], i, IBV_WC_SEND);
+	}
+}
+
+static void what_it_cannot_wait_for_the_kernel_refuses(void **state)
+{
+	struct pollfd one = {.fd = pair.options.channel->fd, .events = POLLIN};
+	const struct timespec wrong = {.tv_nsec = 1000000000};
+	struct pollfd *volatile nowhere = NULL; /* the compiler shall not see it */
+	struct epoll_event found;
+	int set = open_set(pair.options.channel);
+
+	(void)state;
+	assert_int_equal(ppoll(&one, 1, &wrong, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(epoll_wait(set, &found, 0, -1), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(epoll_pwait2(set, &found, 1, &wrong, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(poll(nowhere, 1, -1), -1);
+	assert_int_equal(errno, EFAULT);
+	close(set);
+}
+
+/* A child of fork has none of it, but the descriptor. */
+static void a_child_waits_as_for_any_descriptor(void **state)
+{
+	int status;
+	pid_t child;
+
+	(void)state;
+	be_the_one();
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(wait_for(pair.options.channel, 20) != 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 /* ---- what ends its sleep ---- */
 
 static void ignore(int number)
@@ -294,6 +426,46 @@ static void signals_end_it_or_do_not(void **state)
 	expect_completion(pair.cq[1], 1, IBV_WC_RECV);
 	expect_completion(pair.cq[0], 1, IBV_WC_SEND);
 	signal(SIGALRM, SIG_DFL);
+}
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int number)
+{
+	(void)number;
+	alarms = alarms + 1;
+}
+
+/* poll and epoll_wait are not restarted, whatever the handler asks for. And a signal that is let through during the wait alone comes in
+ * it. */
+static void signals_end_a_wait(void **state)
+{
+	const struct sigaction action = {.sa_handler = count_alarm, .sa_flags = SA_RESTART};
+	const struct itimerval soon = {.it_value = {.tv_usec = 5000}, .it_interval = {.tv_usec = 5000}}, never = {0};
+	struct pollfd one = {.fd = pair.options.channel->fd, .events = POLLIN};
+	struct epoll_event found;
+	int set = open_set(pair.options.channel), before;
+	sigset_t alarm_only, none;
+
+	(void)state;
+	be_the_one();
+	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+	assert_int_equal(wait_for(pair.options.channel, -1), -1);
+	assert_int_equal(errno, EINTR);
+
+	sigemptyset(&none);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);
+	before = alarms;
+	assert_int_equal(way == BY_POLL ? ppoll(&one, 1, NULL, &none) : epoll_pwait(set, &found, 1, -1, &none), -1);
+	assert_int_equal(errno, EINTR);
+	assert_true(alarms > before);
+	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+	signal(SIGALRM, SIG_DFL);
+	close(set);
 }
 
 static struct {
@@ -377,20 +549,50 @@ static void one_that_is_cancelled_gives_it_up(void **state)
 }
 #endif
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_takes_and_sends_itself),
-		WITH_PAIR(each_event_is_told_of),
-		WITH_PAIR(what_is_due_by_time_comes),
-		WITH_PAIR(threads_have_each_their_own),
-		WITH_PAIR(signals_end_it_or_do_not),
-		cmocka_unit_test(a_handler_may_leave_it_by_longjmp),
-#ifndef __SANITIZE_ADDRESS__
-		WITH_PAIR(one_that_is_cancelled_gives_it_up),
+#define EVERYWHERE                                              \
+	cmocka_unit_test(it_takes_and_sends_itself),            \
+	WITH_PAIR(each_event_is_told_of),                       \
+	WITH_PAIR(what_is_due_by_time_comes),                   \
+	WITH_PAIR(threads_have_each_their_own),                 \
+	cmocka_unit_test(a_handler_may_leave_it_by_longjmp)
+#ifdef __SANITIZE_ADDRESS__
+#define WHERE_THREADS_ARE_CANCELLED
+#else
+#define WHERE_THREADS_ARE_CANCELLED WITH_PAIR(one_that_is_cancelled_gives_it_up),
 #endif
+
+static int run_by_call(void)
+{
+	const struct CMUnitTest by_call[] = {
+		EVERYWHERE,
+		WHERE_THREADS_ARE_CANCELLED
+		WITH_PAIR(signals_end_it_or_do_not),
 	};
 
+	return cmocka_run_group_tests(by_call, NULL, NULL);
+}
+
+static int run_by_descriptor(const char *name)
+{
+	const struct CMUnitTest by_descriptor[] = {
+		EVERYWHERE,
+		WHERE_THREADS_ARE_CANCELLED
+		WITH_PAIR(it_tells_what_is_ready),
+		WITH_PAIR(it_waits_no_longer_than_told),
+		WITH_PAIR(what_it_cannot_wait_for_the_kernel_refuses),
+		WITH_PAIR(a_child_waits_as_for_any_descriptor),
+		WITH_PAIR(signals_end_a_wait),
+	};
+
+	return cmocka_run_group_tests_name(name, by_descriptor, NULL, NULL);
+}
+
+/* The way of which this is the name; none: by ibv_get_cq_event. */
+int main(int count, char **arguments)
+{
 	private_network_enter();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (count < 2)
+		return run_by_call();
+	way = strcmp(arguments[1], "poll") == 0 ? BY_POLL : BY_EPOLL;
+	return run_by_descriptor(arguments[1]);
 }

@@ -305,7 +305,7 @@ static void what_is_not_known_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(execute_ioctl(world.context, &call), ENOSYS);
-	call = (struct vb_sleeping_call){.magic = VB_SLEEPING_MAGIC, .version = VB_SLEEPING_VERSION, .verb = VB_SLEEPING_WOKEN + 1};
+	call = (struct vb_sleeping_call){.magic = VB_SLEEPING_MAGIC, .version = VB_SLEEPING_VERSION, .verb = VB_SLEEPING_PRIVATE + 1};
 	assert_int_equal(execute_ioctl(world.context, &call), ENOSYS);
 }
 
