@@ -31,15 +31,18 @@ def machine(repeat):
                                                          time.strftime("%Y-%m-%d"), repeat)
 
 
-def performance_page():
-    """Each architecture has one of its own: figures of two machines are not to replace each other."""
-    return "performance-x86-64.md" if platform.machine() == "x86_64" else "performance.md"
+def is_x86():
+    return platform.machine() == "x86_64"
 
 
 def update_docs(program, text, page=None):
-    """Put the text between the marks of that program."""
+    """Put the text between the marks of that program. Each architecture has a page of its own, or on a page that is everybody's marks of its
+    own: figures of two machines are not to replace each other."""
+    if page and is_x86():
+        program += " on x86-64"
+    page = page or ("performance-x86-64.md" if is_x86() else "performance.md")
     begin, end = "<!-- %s writes from here -->" % program, "<!-- %s writes to here -->" % program
-    path = os.path.join(ROOT, "docs", page or performance_page())
+    path = os.path.join(ROOT, "docs", page)
     with open(path) as file:
         before = file.read()
     head, tail = before.split(begin)[0], before.split(end)[1]
