@@ -88,6 +88,7 @@ static void send_one_device(struct vb_client *client, const struct vb_daemon_dev
 
 	vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
 	vb_daemon_message_set_device(&message, device);
+	message.device.told = (uint64_t)vb_clock_now();
 	vb_client_send(client, &message);
 }
 

@@ -68,6 +68,7 @@ void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_
 	if (device->subnet.state != 0)
 		info->state = (enum ibv_port_state)device->subnet.state;
 	info->speed_mbps = device->speed_mbps;
+	info->told = device->told;
 	enter_gids(info, device);
 }
 

@@ -34,6 +34,7 @@ struct vb_device_info {
 	enum ibv_port_state state;       /* ACTIVE: up, running, has an address */
 	uint32_t speed_mbps;             /* 0: not known */
 	struct vb_daemon_subnet subnet;  /* zeros: there is none */
+	uint64_t told;                   /* of two descriptions the later is of now (struct vb_daemon_device) */
 	uint32_t gid_count;              /* entries in use, holes included */
 	struct vb_device_gid gid[VB_MAX_GIDS];
 };

@@ -143,6 +143,10 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	if (device->index != context->device->info.index)
 		return;
 	vb_lock_take(&context->lock);
+	if (!gone && device->told < context->info.told) {
+		vb_lock_release(&context->lock);
+		return;
+	}
 	was_active = context->info.state == IBV_PORT_ACTIVE;
 	was_gone = context->gone;
 	is_active = !gone && device->state == IBV_PORT_ACTIVE;
@@ -159,7 +163,6 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	if (has_subnet)
 		vb_context_adopt_subnet(context);
 	context->gone = gone;
-	context->info_version++;
 	vb_lock_release(&context->lock);
 
 	if (has_subnet)

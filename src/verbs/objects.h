@@ -95,7 +95,6 @@ struct vb_context {
 	struct vb_endpoint_watcher watcher;
 	struct vb_lock lock;             /* info, and the lists */
 	struct vb_device_info info;      /* as of now */
-	unsigned info_version;
 	bool gone;                       /* the interface vanished */
 	bool watched_region;             /* atomic: told of a region deregistered under work */
 	struct vb_list qps, cqs, srqs, wqs, rwq_tables;

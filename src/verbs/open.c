@@ -36,17 +36,14 @@ static int write_identity(const struct vb_context *context)
 	return vb_page_create_filled("verbena-context", &identity, sizeof(identity));
 }
 
-/* The listing a device came from may be old. The watcher is in place already: if it has spoken meanwhile, it knows
- * better. */
+/* The listing a device came from may be old. The watcher is in place already, and may have spoken meanwhile: who heard later from
+ * verbenad knows better. */
 static int refresh_info(struct vb_context *context)
 {
 	struct vb_device_info *infos;
-	unsigned count, version;
+	unsigned count;
 	int error;
 
-	vb_lock_take(&context->lock);
-	version = context->info_version;
-	vb_lock_release(&context->lock);
 	error = vb_devices_list(&infos, &count);
 	if (error != 0)
 		return error;
@@ -56,7 +53,7 @@ static int refresh_info(struct vb_context *context)
 		if (infos[i].index != context->device->info.index ||
 		    strcmp(infos[i].name, context->device->info.name) != 0)
 			continue;
-		if (context->info_version == version) {
+		if (infos[i].told >= context->info.told && !context->gone) {
 			context->info = infos[i];
 			if (context->session->host.pkeys)
 				vb_context_adopt_subnet(context);

@@ -64,7 +64,7 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420009u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x5642000au        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -202,6 +202,7 @@ struct vb_daemon_device {
 	uint32_t active_mtu;               /* code of wire/mtu.h */
 	uint32_t reserved1;                /* i386 aligns 64-bit fields to 4 bytes: no padding may be implicit */
 	uint64_t guid;
+	uint64_t told;                     /* when the daemon said so, in ns: of two messages the later counts */
 	uint32_t active;                   /* 1: up, running, has an address */
 	uint32_t speed_mbps;
 	uint32_t gid_count;                /* entries in use, holes (all zero) included */
@@ -400,7 +401,7 @@ _Static_assert(sizeof(struct vb_daemon_hello) == 24, "hello");
 _Static_assert(sizeof(struct vb_daemon_welcome) == 48, "welcome");
 _Static_assert(sizeof(struct vb_daemon_error) == 256, "error");
 _Static_assert(offsetof(struct vb_daemon_device, guid) == 104, "device.guid");
-_Static_assert(sizeof(struct vb_daemon_device) == 208 + 16 * VB_DAEMON_GIDS, "device");
+_Static_assert(sizeof(struct vb_daemon_device) == 216 + 16 * VB_DAEMON_GIDS, "device");
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
 _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
 _Static_assert(sizeof(struct vb_daemon_counters) == sizeof(struct vb_counters) + sizeof(struct vb_port_figures), "counters");

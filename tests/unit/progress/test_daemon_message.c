@@ -52,7 +52,7 @@ static const struct {
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
-	{0x44, VB_DAEMON_FROM_DAEMON, 16 + 208 + 2 * 16, 0, 0},
+	{0x44, VB_DAEMON_FROM_DAEMON, 16 + 216 + 2 * 16, 0, 0},
 	{0x45, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x46, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 5},
 	{0x47, VB_DAEMON_FROM_DAEMON, 16 + 32 + sizeof(struct vb_counters), 0, 0},
@@ -340,7 +340,7 @@ static void examine(const struct vb_daemon_message *m, size_t length)
 	}
 	if (m->header.type == VB_DAEMON_DEVICE) {
 		assert_in_range(m->device.gid_count, 0, 64);
-		assert_int_equal(length, 16 + 208 + m->device.gid_count * 16);
+		assert_int_equal(length, 16 + 216 + m->device.gid_count * 16);
 		assert_in_range(strnlen(m->device.name, 64), 1, 63);
 		assert_in_range(m->device.active_mtu, 1, 5);
 	}
