@@ -92,6 +92,12 @@ static uint32_t plain_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t sec
 	return plain_crc32_copy(plain_crc32(crc, pair, sizeof(pair)), to, from, length);
 }
 
+static uint32_t plain_crc32_words_word_copy(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to, const void *from,
+					    size_t length)
+{
+	return plain_crc32_copy(plain_crc32(plain_crc32_words(crc, first, second), &third, sizeof(third)), to, from, length);
+}
+
 static uint32_t plain_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
 					    const void *from, size_t length)
 {
@@ -109,6 +115,8 @@ static uint32_t (*way_of_words_to_copy)(uint32_t crc, uint64_t first, uint32_t s
 					size_t length) = plain_crc32_words_copy;
 static uint32_t (*way_of_pair_to_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from,
 				       size_t length) = plain_crc32_pair_copy;
+static uint32_t (*way_of_words_and_word_to_copy)(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to,
+						 const void *from, size_t length) = plain_crc32_words_word_copy;
 static uint32_t (*way_of_words_and_pair_to_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
 						 const void *from, size_t length) = plain_crc32_words_pair_copy;
 
@@ -119,6 +127,7 @@ static uint32_t (*way_of_words_and_pair_to_copy)(uint32_t crc, uint64_t first, u
 		way_of_words_and_bytes = vb_crc_fold_words_bytes##kind;                                                                \
 		way_of_words_to_copy = vb_crc_fold_words_copy##kind;                                                                   \
 		way_of_pair_to_copy = vb_crc_fold_pair_copy##kind;                                                                     \
+		way_of_words_and_word_to_copy = vb_crc_fold_words_word_copy##kind;                                                     \
 		way_of_words_and_pair_to_copy = vb_crc_fold_words_pair_copy##kind;                                                     \
 	} while (0)
 
@@ -162,6 +171,11 @@ uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void 
 	return way_of_pair_to_copy(crc, first, second, to, from, length);
 }
 
+uint32_t vb_crc32_words_word_copy(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to, const void *from, size_t length)
+{
+	return way_of_words_and_word_to_copy(crc, first, second, third, to, from, length);
+}
+
 uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
 				  size_t length)
 {
@@ -193,6 +207,11 @@ uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void
 uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
 {
 	return plain_crc32_pair_copy(crc, first, second, to, from, length);
+}
+
+uint32_t vb_crc32_words_word_copy(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to, const void *from, size_t length)
+{
+	return plain_crc32_words_word_copy(crc, first, second, third, to, from, length);
 }
 
 uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,

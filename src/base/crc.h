@@ -18,7 +18,9 @@ uint32_t vb_crc32_words_bytes(uint32_t crc, uint64_t first, uint32_t second, con
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
 /* The same with sixteen. */
 uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
-/* The same with twelve, then sixteen. */
+/* The same with twelve, then eight; */
+uint32_t vb_crc32_words_word_copy(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to, const void *from, size_t length);
+/* with twelve, then sixteen. */
 uint32_t vb_crc32_words_pair_copy(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
 				  size_t length);
 

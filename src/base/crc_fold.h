@@ -34,6 +34,8 @@ bool vb_crc_can_fold(void);
 					      size_t length);                                                                          \
 	uint32_t vb_crc_fold_pair_copy##kind(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from,                \
 					     size_t length);                                                                           \
+	uint32_t vb_crc_fold_words_word_copy##kind(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to,            \
+						   const void *from, size_t length);                                                   \
 	uint32_t vb_crc_fold_words_pair_copy##kind(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,    \
 						   const void *from, size_t length);
 

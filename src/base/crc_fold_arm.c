@@ -201,6 +201,12 @@ uint32_t NAMED(vb_crc_fold_pair_copy)(uint32_t crc, uint64_t first, uint64_t sec
 	return ~advance(true, CRC64(CRC64(~crc, first), second), to, from, length);
 }
 
+uint32_t NAMED(vb_crc_fold_words_word_copy)(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to,
+					    const void *from, size_t length)
+{
+	return ~advance(true, CRC64(CRC32(CRC64(~crc, first), second), third), to, from, length);
+}
+
 uint32_t NAMED(vb_crc_fold_words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
 					    const void *from, size_t length)
 {

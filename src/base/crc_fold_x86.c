@@ -374,6 +374,16 @@ uint32_t NAMED(vb_crc_fold_pair_copy)(uint32_t crc, uint64_t first, uint64_t sec
 	return ~behind(true, pair, (struct place){to, from, length});
 }
 
+/* Twenty bytes, behind twelve zeros. */
+uint32_t NAMED(vb_crc_fold_words_word_copy)(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to,
+					    const void *from, size_t length)
+{
+	__m128i a = _mm_set_epi64x((long long)((first ^ (uint64_t)~crc) << 32), 0);
+	__m128i next = _mm_set_epi64x((long long)third, (long long)(first >> 32 | (uint64_t)second << 32));
+
+	return ~behind(true, fold(a, constant(VB_CRC_FOLD_128), next), (struct place){to, from, length});
+}
+
 /* Not brought down to 32 bits in between: what is copied would wait for that. */
 uint32_t NAMED(vb_crc_fold_words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to,
 					    const void *from, size_t length)

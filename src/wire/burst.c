@@ -135,14 +135,17 @@ static void hand_over_one(struct vb_burst *burst, const struct vb_path *path, co
 /* Payload, pad and ICRC behind the headers: copied as they are summed, */
 static void fill(uint8_t *at, size_t header_length, const struct iovec *spans, unsigned span_count, uint8_t pad, uint32_t crc)
 {
-	crc = vb_icrc_headers(crc, at, header_length);
-	at += header_length;
-	for (unsigned i = 0; i < span_count; i++) {
+	crc = vb_icrc_headers_copy(crc, at, header_length, at + header_length, spans[0].iov_base, spans[0].iov_len);
+	at += header_length + spans[0].iov_len;
+	for (unsigned i = 1; i < span_count; i++) {
 		crc = vb_icrc_payload_copy(crc, at, spans[i].iov_base, spans[i].iov_len);
 		at += spans[i].iov_len;
 	}
-	memset(at, 0, pad);
-	vb_icrc_store(vb_icrc_payload(crc, at, pad), at + pad);
+	if (pad > 0) {
+		memset(at, 0, pad);
+		crc = vb_icrc_payload(crc, at, pad);
+	}
+	vb_icrc_store(crc, at + pad);
 }
 
 /* or, of a short packet, summed when all of it is there: what each beginning and end of a sum costs is more than the second look. */

@@ -185,7 +185,7 @@ VB_INLINE uint64_t pair_of(uint32_t first, uint32_t second)
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? first | (uint64_t)second << 32 : (uint64_t)first << 32 | second;
 }
 
-/* Of the headers: a BTH alone, with an AETH or another header of four bytes, with a RETH, or a longer one. */
+/* Of the headers: a BTH alone, with an AETH or another header of four bytes, with a DETH, with a RETH, or a longer one. */
 VB_INLINE uint32_t headers_and_copy(uint32_t crc, const uint8_t *bth, size_t header_length, uint8_t *to, const uint8_t *from, size_t length)
 {
 	uint64_t first, pair[2];
@@ -196,6 +196,11 @@ VB_INLINE uint32_t headers_and_copy(uint32_t crc, const uint8_t *bth, size_t hea
 		memcpy(&pair[0], bth + VB_BTH_LENGTH, sizeof(pair[0]));
 		memcpy(&pair[1], bth + VB_BTH_LENGTH + sizeof(pair[0]), sizeof(pair[1]));
 		return vb_crc32_words_pair_copy(crc, first, second, pair, to, from, length);
+	}
+	if (header_length == VB_BTH_LENGTH + sizeof(pair[0])) {
+		first = load_bth(bth, &second);
+		memcpy(&pair[0], bth + VB_BTH_LENGTH, sizeof(pair[0]));
+		return vb_crc32_words_word_copy(crc, first, second, pair[0], to, from, length);
 	}
 	if (header_length > VB_BTH_LENGTH + VB_AETH_LENGTH)
 		return vb_crc32_copy(vb_icrc_headers(crc, bth, header_length), to, from, length);
@@ -213,6 +218,11 @@ uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length)
 	uint64_t first = load_bth(bth, &second);
 
 	return vb_crc32_words_bytes(crc, first, second, bth + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
+}
+
+uint32_t vb_icrc_headers_copy(uint32_t crc, const uint8_t *bth, size_t header_length, uint8_t *to, const uint8_t *from, size_t length)
+{
+	return headers_and_copy(crc, bth, header_length, to, from, length);
 }
 
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length)

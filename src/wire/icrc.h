@@ -43,6 +43,8 @@ uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path
 			     size_t udp_payload_length);
 /* BTH and whatever follows it in the same buffer (BTH's byte 4 is masked on the way). */
 uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length);
+/* The same, and `length` bytes of payload behind them that are copied to `to`. */
+uint32_t vb_icrc_headers_copy(uint32_t crc, const uint8_t *bth, size_t header_length, uint8_t *to, const uint8_t *from, size_t length);
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_icrc_payload_copy(uint32_t crc, void *to, const void *from, size_t length);
 void vb_icrc_store(uint32_t crc, uint8_t out[4]);

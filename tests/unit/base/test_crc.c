@@ -156,6 +156,28 @@ static void begins_with_words_and_a_pair(void **state)
 	}
 }
 
+/* The same with twelve, and eight behind them. */
+static void begins_with_words_and_a_word(void **state)
+{
+	static uint8_t bytes[2000], to[2000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 1100; length++) {
+		const uint8_t *from = bytes + 20;
+		uint32_t begin = next_random(), expected = vb_crc32(begin, bytes, 20 + length), second;
+		uint64_t first, third;
+
+		memcpy(&first, bytes, sizeof(first));
+		memcpy(&second, bytes + sizeof(first), sizeof(second));
+		memcpy(&third, bytes + 12, sizeof(third));
+		memset(to, 0x5a, sizeof(to));
+		assert_int_equal(vb_crc32_words_word_copy(begin, first, second, third, to, from, length), expected);
+		assert_memory_equal(to, from, length);
+		assert_int_equal(to[length], 0x5a);
+	}
+}
+
 static void agrees_at_every_length(void **state)
 {
 	static uint8_t bytes[4400];
@@ -180,6 +202,8 @@ struct way {
 	uint32_t (*words_bytes)(uint32_t crc, uint64_t first, uint32_t second, const void *bytes, size_t length);
 	uint32_t (*words_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
 	uint32_t (*pair_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
+	uint32_t (*words_word_copy)(uint32_t crc, uint64_t first, uint32_t second, uint64_t third, void *to, const void *from,
+				    size_t length);
 	uint32_t (*words_pair_copy)(uint32_t crc, uint64_t first, uint32_t second, const uint64_t pair[2], void *to, const void *from,
 				    size_t length);
 };
@@ -187,7 +211,7 @@ struct way {
 #define WAY(kind, is_there)                                                                                                            \
 	{                                                                                                                              \
 		is_there, vb_crc_fold##kind, vb_crc_fold_copy##kind, vb_crc_fold_words_bytes##kind, vb_crc_fold_words_copy##kind,      \
-			vb_crc_fold_pair_copy##kind, vb_crc_fold_words_pair_copy##kind                                                 \
+			vb_crc_fold_pair_copy##kind, vb_crc_fold_words_word_copy##kind, vb_crc_fold_words_pair_copy##kind              \
 	}
 
 static const struct way ways[] = {
@@ -222,6 +246,8 @@ static void agrees(const struct way *way, uint32_t crc, const uint8_t *bytes, si
 	memcpy(pair, bytes + 12, sizeof(pair));
 	assert_int_equal(way->words_bytes(crc, first, second, bytes + 12, length), vb_crc32(crc, bytes, 12 + length));
 	copied(way->words_copy(crc, first, second, to, bytes + 12, length), vb_crc32(crc, bytes, 12 + length), to, bytes + 12, length);
+	copied(way->words_word_copy(crc, first, second, pair[0], to, bytes + 20, length), vb_crc32(crc, bytes, 20 + length), to, bytes + 20,
+	       length);
 	copied(way->words_pair_copy(crc, first, second, pair, to, bytes + 28, length), vb_crc32(crc, bytes, 28 + length), to, bytes + 28,
 	       length);
 	memcpy(pair, bytes, sizeof(pair));
@@ -336,6 +362,7 @@ int main(void)
 		cmocka_unit_test(copies_on_the_way),
 		cmocka_unit_test(begins_with_words),
 		cmocka_unit_test(begins_with_a_pair),
+		cmocka_unit_test(begins_with_words_and_a_word),
 		cmocka_unit_test(begins_with_words_and_a_pair),
 #ifdef VB_CRC_FOLD
 		cmocka_unit_test(ways_of_folding_agree),
