@@ -60,6 +60,7 @@ static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_dev
 
 	vb_device_from_message(&now, described);
 	known = find_device(endpoint, now.index);
+	/* What was said again is no news. */
 	if (known)
 		known->told = now.told;
 	if (known && memcmp(known, &now, sizeof(now)) == 0)

@@ -143,6 +143,7 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	if (device->index != context->device->info.index)
 		return;
 	vb_lock_take(&context->lock);
+	/* The list that it was opened with may be younger than what the engine thread hears (verbs/open.c). */
 	if (!gone && device->told < context->info.told) {
 		vb_lock_release(&context->lock);
 		return;

@@ -132,7 +132,7 @@ static void hand_over_one(struct vb_burst *burst, const struct vb_path *path, co
 	hand_over(burst, path, headers, header_length, payload);
 }
 
-/* Payload, pad and ICRC behind the headers: copied as they are summed, */
+/* Payload, of which there is some, pad and ICRC behind the headers: copied as they are summed, */
 static void fill(uint8_t *at, size_t header_length, const struct iovec *spans, unsigned span_count, uint8_t pad, uint32_t crc)
 {
 	crc = vb_icrc_headers_copy(crc, at, header_length, at + header_length, spans[0].iov_base, spans[0].iov_len);

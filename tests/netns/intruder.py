@@ -29,7 +29,8 @@ import struct
 import sys
 import time
 
-MAGIC = 0x5642000a
+from protocol import MAGIC      # pylib/daemon.py puts it beside us
+
 HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, LIST_RESOURCES, ASK_SEGMENT = 1, 2, 4, 5, 6, 9, 12
 OPEN_LANE, ADOPT_LANE, CLOSE_LANE = 18, 19, 20
 ERROR, END, SLOT, PROCESS_RESOURCES = 0x42, 0x43, 0x46, 0x4a

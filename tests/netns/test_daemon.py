@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
 
 from pylib import daemon                                     # noqa: E402
-from pylib.daemon import ALICE, BOB, PATIENCE, connect, exchange    # noqa: E402
+from pylib.daemon import ALICE, BOB, PATIENCE, SPEAKS, connect, exchange    # noqa: E402
 
 
 class Daemon(daemon.DaemonCase):
@@ -106,8 +106,8 @@ class Daemon(daemon.DaemonCase):
         result = self.host.run(*drop, "python3", "-c", script, privileged=True)
         self.assertEqual(result.out.split(), [str(0x42), "True", "0"], result)
         # Root could do as it likes anyway.
-        script = ("import socket, struct\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect('\\0verbena/1')\n"
-                  "s.settimeout(%d)\ns.send(struct.pack('4I', 1, 0x5642000a, 40, 1) + b'root'.ljust(24, b'\\0'))\nprint(s.recv(4096)[0])" % PATIENCE)
+        script = SPEAKS + ("import socket, struct\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect('\\0verbena/1')\n"
+                  "s.settimeout(%d)\ns.send(struct.pack('4I', 1, MAGIC, 40, 1) + b'root'.ljust(24, b'\\0'))\nprint(s.recv(4096)[0])" % PATIENCE)
         self.assertEqual(self.host.run("python3", "-c", script, privileged=True).out.split(), [str(0x41)])
 
     def test_two_users_through_the_system_daemon(self):
@@ -148,7 +148,7 @@ class Daemon(daemon.DaemonCase):
         peer = self.peer().ready()
         self.until(lambda: len(self.daemons()) == 1, "one daemon")
         daemon = self.daemons()
-        script = """if True:
+        script = SPEAKS + """if True:
             import os, random, socket, struct
             random.seed(1)
             for i in range(300):
@@ -156,14 +156,14 @@ class Daemon(daemon.DaemonCase):
                 s.connect('\\0verbena/1')
                 try:
                     if i % 2:
-                        s.send(struct.pack('4I', 1, 0x5642000a, 40, 1) + b'hostile'.ljust(16, b'\\0') + bytes(8))
+                        s.send(struct.pack('4I', 1, MAGIC, 40, 1) + b'hostile'.ljust(16, b'\\0') + bytes(8))
                     kind = random.choice([1, 2, 4, 5, 6, 7, 8, 18, 19, 20, 0x41, 0x100, random.randrange(1 << 32)])
                     body = random.randbytes(random.choice([0, 1, 8, 16, 24, 4000]))
-                    m = struct.pack('4I', kind, 0x5642000a, 16 + len(body), 2) + body
+                    m = struct.pack('4I', kind, MAGIC, 16 + len(body), 2) + body
                     fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(random.choice([0, 0, 1, 5, 8]))]
                     socket.send_fds(s, [m], fds)
                     if kind == 5 and len(fds) == 1:
-                        socket.send_fds(s, [struct.pack('6I', 5, 0x5642000a, 24, 3, 9, 1)], fds)
+                        socket.send_fds(s, [struct.pack('6I', 5, MAGIC, 24, 3, 9, 1)], fds)
                     for fd in fds:
                         os.close(fd)
                 except BrokenPipeError:
@@ -323,10 +323,10 @@ class Daemon(daemon.DaemonCase):
         """A probe may get lost, or whoever it is for be off the processor: the daemon asks again, though nothing else wakes it."""
         self.needs_users()
         self.start_system()
-        script = """if True:
+        script = SPEAKS + """if True:
             import select, socket, struct, sys, time
 
-            MAGIC, PROBE, WANTED = 0x5642000a, struct.pack('>I', 0xff0f5601), 8
+            PROBE, WANTED = struct.pack('>I', 0xff0f5601), 8
 
             def greet():
                 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -374,10 +374,10 @@ class Daemon(daemon.DaemonCase):
         """The flow comes to the one asked for last, and to none whose slot was given back, though a process holds it."""
         self.needs_users()
         self.start_system()
-        script = """if True:
+        script = SPEAKS + """if True:
             import socket, struct, sys, time
 
-            MAGIC, HOME = 0x5642000a, bytes(10) + b'\\xff\\xff' + bytes([127, 0, 0, 1])
+            HOME = bytes(10) + b'\\xff\\xff' + bytes([127, 0, 0, 1])
 
             def greet():
                 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

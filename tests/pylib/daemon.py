@@ -7,6 +7,7 @@ PEER is the program of netns/peer.c: an endpoint with queue pairs, below libibve
 """
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -20,6 +21,16 @@ from . import hosts
 
 programs = []
 PATIENCE = 60
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+def protocol():
+    """A line of Python for programs that speak to verbenad by themselves: with another number than its own they would be refused, and try nothing."""
+    with open(os.path.join(HERE, "..", "..", "src", "wire", "daemon_message.h")) as file:
+        return "MAGIC = %s\n" % re.search(r"#define VB_DAEMON_MAGIC (0x[0-9a-f]+)u", file.read()).group(1)
+
+
+SPEAKS = protocol()
 ALICE, BOB = 12345, 12346
 
 
@@ -205,9 +216,11 @@ class IntruderCase(DaemonCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        netns = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "netns")
-        cls.intruder_path = shutil.copy(os.path.join(netns, "intruder.py"), cls.directory)
+        cls.intruder_path = shutil.copy(os.path.join(HERE, "..", "netns", "intruder.py"), cls.directory)
         os.chmod(cls.intruder_path, 0o755)
+        with open(os.path.join(cls.directory, "protocol.py"), "w") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(SPEAKS)
 
     def intruder(self, uid=BOB, **options):
         return Peer(self, self.host, program=self.intruder_path, uid=uid, **options)
