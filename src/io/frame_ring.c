@@ -117,7 +117,7 @@ bool vb_frame_ring_has_more(const struct vb_frame_ring_reader *reader)
 {
 	uint64_t position = __atomic_load_n(&reader->position, __ATOMIC_RELAXED);
 
-	return vb_stamped_look(word_at(reader->ring, position)) == __atomic_load_n(&reader->number, __ATOMIC_RELAXED) + 1;
+	return vb_stamped_peek(word_at(reader->ring, position)) == __atomic_load_n(&reader->number, __ATOMIC_RELAXED) + 1;
 }
 
 /* ---- sleeping ---- */

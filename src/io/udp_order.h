@@ -7,15 +7,9 @@
 #ifndef VB_IO_UDP_ORDER_H
 #define VB_IO_UDP_ORDER_H
 
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define VB_TELL_ORDER
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define VB_TELL_ORDER
-#endif
+#include "base/thread_sanitizer.h"
 
-#ifdef VB_TELL_ORDER
+#if VB_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 
 extern char vb_udp_order;              /* stands for all packets: they are what is between */

@@ -28,7 +28,7 @@
 
 enum { TOGETHER = 8 };
 
-#ifdef VB_TELL_ORDER
+#if VB_THREAD_SANITIZER
 char vb_udp_order;
 #endif
 

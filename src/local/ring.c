@@ -234,7 +234,7 @@ bool vb_local_ring_has_work(const struct vb_local *local)
 {
 	uint64_t position = __atomic_load_n(&local->target.position, __ATOMIC_RELAXED);
 	const uint64_t *at = (const void *)their_byte_at(local, position);
-	uint64_t word = vb_stamped_look(at);
+	uint64_t word = vb_stamped_peek(at);
 	struct head head;
 
 	memcpy(&head, &word, sizeof(word));

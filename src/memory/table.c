@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 #include "base/sequence_lock.h"
+#include "base/thread_sanitizer.h"
 
 /* Elsewhere a release costs nothing more; and ThreadSanitizer does not know of barriers on other threads. */
-#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__aarch64__) && !VB_THREAD_SANITIZER
 enum { RELEASE_WAITS = 1 };
 #else
 enum { RELEASE_WAITS = 0 };

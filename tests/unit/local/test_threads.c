@@ -403,6 +403,57 @@ static void an_srq_that_goes_ends_all_writes(void **state)
 	end_while_written_to((struct pair_options){.xrc = true});
 }
 
+/* ---- a look without the lock, by a thread that has slept in it ---- */
+
+static struct vb_local as_it_was;        /* what the sleeper has read of it */
+static bool go_on;
+
+static void *look_where_it_was(void *found)
+{
+	while (!__atomic_load_n(&go_on, __ATOMIC_RELAXED))
+		sched_yield();
+	*(bool *)found = vb_local_ring_has_work(&as_it_was);
+	return NULL;
+}
+
+static void send_one(uint32_t length)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(pair_receive(b, RECEIVING, SPACE, 0), 0);
+	assert_int_equal(pair_send(a, IBV_WR_SEND, SENDING, length, 0, 0, IBV_SEND_SIGNALED), 0);
+	pair_settle(&pair);
+	assert_true(pair_poll(&a->send_cq, &wc));
+	assert_true(pair_poll(&b->recv_cq, &wc));
+	assert_int_equal(wc.byte_len, length);
+}
+
+/* Where the second record was to begin there is, a lap later, the middle of another. ThreadSanitizer sees what is no order between two
+ * threads, whichever of them was first. */
+static void a_late_look_finds_a_message(void **state)
+{
+	pthread_t thread;
+	bool found = true;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_connect(&pair, &usual);
+	memset(a->arena, 0xee, SPACE);
+	send_one(8);
+	as_it_was = *b->local;
+	assert_int_equal(as_it_was.target.position % VB_RING_BYTES, VB_RECORD_ALIGN);
+	go_on = false;
+	assert_int_equal(pthread_create(&thread, NULL, look_where_it_was, &found), 0);
+	for (unsigned i = 0; i < 100 && a->local->initiator.head % VB_RING_BYTES != 0; i++)
+		send_one(8);
+	assert_int_equal(a->local->initiator.head % VB_RING_BYTES, 0);
+	send_one(100);
+	__atomic_store_n(&go_on, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_false(found);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +463,7 @@ int main(void)
 		cmocka_unit_test(deregistration_waits_for_copies),
 		cmocka_unit_test(the_error_state_ends_all_writes),
 		cmocka_unit_test(an_srq_that_goes_ends_all_writes),
+		cmocka_unit_test(a_late_look_finds_a_message),
 	};
 
 	return cmocka_run_group_tests_name("local/threads", tests, NULL, NULL);
