@@ -207,13 +207,18 @@ uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
 	return packets < fit ? packets : fit;
 }
 
-/* What stands behind the BTH of a packet whose place is that far behind that of `packet`, which was encoded to `first`. */
-static void extend(uint8_t *out, const struct vb_roce_packet *packet, const uint8_t *first, uint64_t offset)
+/* The headers of the packet that comes so many behind `packet`, `offset` bytes beyond its place. That one's were encoded to `first`. */
+static void write_headers(uint8_t *out, const struct vb_roce_packet *packet, const uint8_t *first, uint32_t behind, uint64_t offset,
+			  bool last)
 {
+	struct psn psn = psn_add(packet->psn, behind);
+
+	if (packet->op->headers == VB_HEADER_AETH)
+		vb_roce_packet_renumber_answer(out, first, psn, packet->ack_request && last);
+	else
+		vb_roce_packet_renumber(out, first, psn, packet->ack_request && last);
 	if (packet->op->headers == VB_HEADER_RETH)
 		vb_roce_packet_readdress(out, packet, offset);
-	else if (packet->op->headers == VB_HEADER_AETH)
-		memcpy(out + VB_BTH_LENGTH, first + VB_BTH_LENGTH, VB_AETH_LENGTH);
 }
 
 static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
@@ -223,8 +228,7 @@ static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *pat
 	uint32_t given = 0;
 
 	for (; given < count && vb_burst_has_room(burst, each); given++) {
-		vb_roce_packet_renumber(headers, first, psn_add(packet->psn, given), packet->ack_request && given + 1 == count);
-		extend(headers, packet, first, given * each);
+		write_headers(headers, packet, first, given, given * each, given + 1 == count);
 		hand_over(burst, path, headers, header_length, each);
 	}
 	return given;
@@ -253,9 +257,7 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 		for (; here > 0 && appended < count && vb_burst_has_room(burst, each) && !run->closed; here--, appended++) {
 			uint8_t *at = burst->arena + burst->arena_used;
 
-			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
-						packet->ack_request && appended + 1 == count);
-			extend(at, packet, headers, appended * each);
+			write_headers(at, packet, headers, appended, appended * each, appended + 1 == count);
 			vb_icrc_copy_and_store(&run->prefix, path, (uint16_t)(run->first_id + run->packets), at, header_length,
 					       payload, each);
 			payload += each;

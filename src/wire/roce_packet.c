@@ -313,13 +313,30 @@ size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_
 	return (size_t)(end - out);
 }
 
+static uint32_t number_of(struct psn psn, bool ack_request)
+{
+	return (ack_request ? (uint32_t)BTH_ACK_REQUEST << 24 : 0) | psn.v;
+}
+
 void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request)
 {
-	struct be32 number = be32_of((ack_request ? (uint32_t)BTH_ACK_REQUEST << 24 : 0) | psn.v);
+	struct be32 number = be32_of(number_of(psn, ack_request));
 
 	/* Two stores, which those who read it as two words soon after get without waiting for the cache. */
 	memcpy(out, headers, offsetof(struct bth, ack));
 	memcpy(out + offsetof(struct bth, ack), &number, sizeof(number));
+}
+
+void vb_roce_packet_renumber_answer(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request)
+{
+	struct be32 aeth;
+	uint64_t rest;
+
+	memcpy(&aeth, headers + VB_BTH_LENGTH, sizeof(aeth));
+	rest = turned((uint64_t)number_of(psn, ack_request) << 32 | be32_get(aeth));
+	/* Two stores again: its CRC begins with these two words (icrc.c). */
+	memcpy(out, headers, offsetof(struct bth, ack));
+	memcpy(out + offsetof(struct bth, ack), &rest, sizeof(rest));
 }
 
 void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset)

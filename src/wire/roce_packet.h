@@ -132,6 +132,8 @@ static inline size_t vb_roce_packet_header_length(const struct vb_roce_packet *p
 
 /* The BTH that encode_headers wrote to `headers`, with what differs between neighbours of one message. */
 void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request);
+/* The same of a response, and the AETH that stands behind its BTH. */
+void vb_roce_packet_renumber_answer(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request);
 /* The RETH behind it, of a packet whose place is that far behind that of `packet`. */
 void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset);
 void vb_roce_packet_read_reth(const uint8_t *at, struct vb_roce_reth *out);
