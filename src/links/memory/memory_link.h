@@ -127,6 +127,8 @@ struct vb_same_host {
 	struct vb_pair *unfinished;        /* to be looked at again, rung for or not: linked by next_unfinished */
 	struct vb_pair *inspected;         /* which of all was last looked at unasked, NULL: begin anew */
 	unsigned passes;
+	unsigned fruitful;                 /* of those: something was done */
+	unsigned fruitful_at_rest;         /* as the engine thread last came to its end with something left to do, plus 1; 0: nothing was */
 	bool restless;                     /* atomic: barriers can be had no more, so the engine thread comes round by itself */
 
 	struct vb_pair pair[VB_DAEMON_INDICES]; /* by the lower bits of the queue pair's number */

@@ -181,16 +181,21 @@ static bool look_at_crowd(struct vb_same_host *same_host, vb_time now)
 bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
+	bool done;
 
 	(void)all;
 	vb_lock_assert_held(&link->schedule->progress);
 	if (!__atomic_load_n(&same_host->pairs, __ATOMIC_RELAXED))
 		return false;
 	same_host->passes++;
-	if (__atomic_load_n(&same_host->segment->header.crowded, __ATOMIC_RELAXED))
-		return look_at_crowd(same_host, now);
-	(void)take_wish_for_all(same_host);
-	return look_at_all(same_host, now, false);
+	if (__atomic_load_n(&same_host->segment->header.crowded, __ATOMIC_RELAXED)) {
+		done = look_at_crowd(same_host, now);
+	} else {
+		(void)take_wish_for_all(same_host);
+		done = look_at_all(same_host, now, false);
+	}
+	same_host->fruitful += done;
+	return done;
 }
 
 bool vb_pairs_any_has_work(struct vb_same_host *same_host)

@@ -69,7 +69,31 @@ static void what_is_there_is_found(void **state)
 	vb_sleep_end(&bed->same_host.segment->header.asleep);
 	bed->same_host.look_at_all = true;
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
+	bed->same_host.fruitful++;
 	/* And it is asked again as long as it is there, whoever said that we sleep. */
+	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
+}
+
+/* A pass came to nothing: another thread has it locked, and may want this processor. */
+static void what_is_held_is_waited_for(void **state)
+{
+	struct bed *bed = *state;
+	vb_time before, until;
+
+	bed->same_host.look_at_all = true;
+	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		before = vb_clock_now();
+		until = vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER);
+		assert_true(until >= before + VB_MICROSECONDS(20) && until <= vb_clock_now() + VB_MICROSECONDS(20));
+	}
+	/* It has let go. */
+	bed->same_host.fruitful++;
+	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
+	bed->same_host.look_at_all = false;
+	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
+	/* What comes then is something else. */
+	bed->same_host.look_at_all = true;
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
 }
 
@@ -121,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_look_is_enough, make, unmake),
 		cmocka_unit_test_setup_teardown(what_is_there_is_found, make, unmake),
+		cmocka_unit_test_setup_teardown(what_is_held_is_waited_for, make, unmake),
 		cmocka_unit_test_setup_teardown(who_cannot_have_barriers_says_so, make, unmake),
 		cmocka_unit_test_setup_teardown(who_lost_them_does_not_sleep_for_ever, make, unmake),
 		cmocka_unit_test_setup_teardown(so_it_does_for_one_who_armed, make, unmake),
