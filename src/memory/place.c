@@ -139,6 +139,13 @@ static size_t tail_length(uint64_t end, size_t length)
 	return unit;
 }
 
+/* Not where it is called: gcc takes that for a place that is seldom come to, and would copy by `rep movsb`, which takes some 50 ns however
+ * few the bytes. */
+VB_APART static void copy_many(void *to, const uint8_t *from, size_t length)
+{
+	memcpy(to, from, length);
+}
+
 /* Applications poll on the last bytes of what they wait for: everything else is stored first, then the tail in one
  * store. The release store pairs with the application's load of those bytes. */
 static void store(uint64_t at, const uint8_t *from, size_t length)
@@ -149,7 +156,8 @@ static void store(uint64_t at, const uint8_t *from, size_t length)
 	uint32_t v32;
 	uint16_t v16;
 
-	memcpy(pointer(at), from, body);
+	if (body > 0)
+		copy_many(pointer(at), from, body);
 	switch (tail) {
 	case 8:
 		memcpy(&v64, from + body, 8);
