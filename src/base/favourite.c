@@ -16,7 +16,7 @@ enum {
 	/* Takes in a row. The first: more than a thread makes that fills the queues of another one. Where it is too few, a favour is ended
 	 * once for that many takes, which costs some microseconds of all threads: less than what the takes save, at the latest when the
 	 * number has grown. */
-	FIRST_STREAK = 1024, LONGEST_STREAK = 1 << 18, GROWTH = 4,
+	FIRST_STREAK = 1024, LONGEST_STREAK = 1 << 14, GROWTH = 4,
 	TRIES = 2000, TRIES_BETWEEN_YIELDS = 100,
 	NAP = 1000000,                     /* ns */
 	/* What a processor stored is visible long before that, fence or no fence. */
