@@ -100,8 +100,9 @@ const struct vb_cli_command vb_cli_devices = {
 	.name = "devices",
 	.summary = "the RDMA devices, their interfaces, states and GIDs",
 	.usage = "Usage: verbena devices [--all] [--json] | --profiles\n\n"
-		 "There is one device for each usable network interface, loopback included. The number after `gid` is\n"
-		 "the index that programs want: -g of ibv_rc_pingpong, -x of ib_write_bw.\n\n"
+		 "There is one device for each usable network interface, loopback included; programs that name none\n"
+		 "take the first, so those whose port is down come last. The number after `gid` is the index that\n"
+		 "programs want: -g of ibv_rc_pingpong, -x of ib_write_bw.\n\n"
 		 "  --all       also those of kinds that programs do not see unless VERBENA_TRANSPORT names them (iwarp)\n"
 		 "  --json      the same for programs\n"
 		 "  --profiles  the adapters whose limits devices can be given: `verbena run --profile NAME`\n\n"

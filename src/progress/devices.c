@@ -175,6 +175,22 @@ static unsigned choose_kinds(struct vb_device_info *infos, unsigned count, const
 	return kept;
 }
 
+/* Programs that take the first device want one that works; interfaces that are down (no cable, docker0, ifb0) come before others by
+ * chance. The loopback device, which always works, stays behind those that reach other hosts. */
+static void put_down_ones_last(struct vb_device_info *infos, unsigned count)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct vb_device_info found = infos[i];
+
+		if (found.state == IBV_PORT_DOWN)
+			continue;
+		memmove(&infos[kept + 1], &infos[kept], (i - kept) * sizeof(infos[0]));
+		infos[kept++] = found;
+	}
+}
+
 bool vb_devices_may_show(enum vb_device_kind kind, const char *transports, const char *wanted)
 {
 	if (transports != NULL && *transports != '\0')
@@ -191,6 +207,7 @@ unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const c
 
 	if (names_kinds || !names_devices)
 		count = choose_kinds(infos, count, names_kinds ? transports : by_default);
+	put_down_ones_last(infos, count);
 	if (!names_devices)
 		return count;
 	for (unsigned i = 0; i < count; i++)

@@ -44,7 +44,7 @@ int vb_devices_list(struct vb_device_info **list, unsigned *count);
 
 /* Keep what a program is to see: of the kinds that `transports` names ("iwarp,roce"; NULL or "": RoCE), in that order;
  * and of these, those whose names stand in `wanted` (separated by commas; NULL or "": all). A user who names devices,
- * and no kinds, may name any. How many. */
+ * and no kinds, may name any. Those whose port is down come last. How many. */
 unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted);
 
 /* Could one of that kind be among them? */

@@ -4,6 +4,7 @@
 import re
 import time
 
+from pylib import clients
 from pylib.clients import ALL_PLACES, ClientCase, across, expand, which
 
 
@@ -44,6 +45,16 @@ class Devices(ClientCase):
         self.assertRegex(out, r"1 HCA found")
         self.assertIn("roce_lo", out)
         self.assertNotEqual(self.client.run(which("ibv_devinfo"), "-d", "mlx5_0").code, 0)
+
+    @across(["lo_v4"])
+    def test_the_first_works(self):
+        """Interfaces without a cable come behind, whatever their number: programs that name no device take the first."""
+        self.client.ip("link", "add", "unplugged0", "type", "veth", "peer", "name", "unplugged1")
+        self.until(lambda: "unplugged1" in self.client.run(clients.staged.verbena, "devices").out, "verbenad has seen the interfaces")
+        listed = [line.split()[0] for line in self.ask(which("ibv_devices")).splitlines() if "roce_" in line]
+        self.assertEqual(listed[0], "roce_lo")
+        self.assertEqual(set(listed), {"roce_lo", "roce_unplugged0", "roce_unplugged1"})
+        self.exchange([which("ib_send_lat"), "-n", "100"], [which("ib_send_lat"), "-n", "100", "127.0.0.1"])
 
 
 @expand
