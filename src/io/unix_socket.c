@@ -194,7 +194,7 @@ int vb_unix_peer(int fd, struct vb_unix_peer *peer)
 
 bool vb_unix_peer_is_in_group(int fd, gid_t gid)
 {
-	struct vb_unix_peer peer;
+	struct vb_unix_peer peer = {.gid = (gid_t)-1};
 	socklen_t length = 0;
 	gid_t *groups;
 	bool found;

@@ -51,7 +51,10 @@ VB_EXPORT char verbs_allow_disassociate_destroy;
 	X(ibv_cmd_post_srq_recv) X(ibv_cmd_query_context) X(ibv_cmd_query_device_any) X(ibv_cmd_query_mr)        \
 	X(ibv_cmd_query_port) X(ibv_cmd_query_qp) X(ibv_cmd_query_srq) X(ibv_cmd_read_counters)                  \
 	X(ibv_cmd_reg_dm_mr) X(ibv_cmd_reg_dmabuf_mr) X(ibv_cmd_reg_mr) X(ibv_cmd_req_notify_cq)                 \
-	X(ibv_cmd_rereg_mr) X(ibv_cmd_resize_cq)
+	X(ibv_cmd_rereg_mr) X(ibv_cmd_resize_cq)                                                                  \
+	/* Since rdma-core 45. */                                                                                \
+	X(ibv_cmd_alloc_dmah) X(ibv_cmd_create_cq_ex2) X(ibv_cmd_export_dmabuf_fd) X(ibv_cmd_free_dmah)          \
+	X(ibv_cmd_query_port_speed) X(ibv_cmd_reg_mr_ex)
 
 #define X(name)                                                                                                  \
 	int name(void);                                                                                          \
@@ -71,7 +74,7 @@ REFUSING(X)
 		errno = ENOSYS;                                                                                  \
 		return NULL;                                                                                     \
 	}
-X(_verbs_init_and_alloc_context) X(verbs_open_device)
+X(_verbs_init_and_alloc_context) X(verbs_open_device) X(ibv_dmabuf_heap_alloc) X(ibv_dmabuf_heap_cc_shared_init)
 #undef X
 
 /* Those that return nothing: there is nothing to act on. */
@@ -80,7 +83,7 @@ X(_verbs_init_and_alloc_context) X(verbs_open_device)
 	VB_EXPORT void name(void)                                                                                \
 	{                                                                                                        \
 	}
-X(__verbs_log) X(verbs_init_cq) X(verbs_set_ops) X(verbs_uninit_context)
+X(__verbs_log) X(ibv_dmabuf_heap_destroy) X(ibv_dmabuf_heap_free) X(verbs_init_cq) X(verbs_set_ops) X(verbs_uninit_context)
 #undef X
 
 unsigned int __ioctl_final_num_attrs(void);

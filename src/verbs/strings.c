@@ -43,6 +43,31 @@ VB_EXPORT const char *ibv_port_state_str(enum ibv_port_state port_state)
 	return word_of(words, COUNT(words), (unsigned)port_state);
 }
 
+/* In the private node, though rdma-core's headers declare it since 45. */
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+VB_EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	enum { FLUSH = 14 };    /* IBV_WR_FLUSH, of later headers */
+	static const char *const words[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
+		[IBV_WR_RDMA_READ] = "rdma-read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
+		[IBV_WR_LOCAL_INV] = "local-inv",
+		[IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
+		[IBV_WR_TSO] = "tso",
+		[IBV_WR_DRIVER1] = "driver1",
+		[FLUSH] = "flush",
+		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
+	};
+
+	return word_of(words, COUNT(words), (unsigned)opcode);
+}
+
 VB_EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
 {
 	static const char *const words[] = {

@@ -59,10 +59,12 @@ static void providers_are_refused(void **state)
 		"ibv_cmd_post_send", "ibv_cmd_post_srq_recv", "ibv_cmd_query_context", "ibv_cmd_query_device_any",
 		"ibv_cmd_query_mr", "ibv_cmd_query_port", "ibv_cmd_query_qp", "ibv_cmd_query_srq", "ibv_cmd_read_counters",
 		"ibv_cmd_reg_dm_mr", "ibv_cmd_reg_dmabuf_mr", "ibv_cmd_reg_mr", "ibv_cmd_req_notify_cq", "ibv_cmd_rereg_mr",
-		"ibv_cmd_resize_cq",
+		"ibv_cmd_resize_cq", "ibv_cmd_alloc_dmah", "ibv_cmd_create_cq_ex2", "ibv_cmd_export_dmabuf_fd", "ibv_cmd_free_dmah",
+		"ibv_cmd_query_port_speed", "ibv_cmd_reg_mr_ex",
 	};
-	static const char *const objects[] = {"_verbs_init_and_alloc_context", "verbs_open_device"};
-	static const char *const silent[] = {"__verbs_log", "verbs_init_cq", "verbs_set_ops", "verbs_uninit_context"};
+	static const char *const objects[] = {"_verbs_init_and_alloc_context", "verbs_open_device", "ibv_dmabuf_heap_alloc", "ibv_dmabuf_heap_cc_shared_init"};
+	static const char *const silent[] = {"__verbs_log", "verbs_init_cq", "verbs_set_ops", "verbs_uninit_context", "ibv_dmabuf_heap_destroy",
+		"ibv_dmabuf_heap_free"};
 	int (*number)(void *, void *);
 	void *(*object)(void);
 	void (*nothing)(void);
@@ -87,6 +89,20 @@ static void providers_are_refused(void **state)
 	*(void **)&number = find("ibv_read_ibdev_sysfs_file", PRIVATE);
 	assert_int_equal(number(NULL, NULL), -1);
 	assert_int_equal(*(char *)find("verbs_allow_disassociate_destroy", PRIVATE), 0);
+}
+
+static void opcodes_have_names(void **state)
+{
+	const char *(*name_of)(unsigned);
+
+	(void)state;
+	*(void **)&name_of = find("ibv_wr_opcode_str", PRIVATE);
+	assert_string_equal(name_of(IBV_WR_RDMA_WRITE), "rdma-write");
+	assert_string_equal(name_of(IBV_WR_DRIVER1), "driver1");
+	assert_string_equal(name_of(14), "flush");
+	assert_string_equal(name_of(IBV_WR_ATOMIC_WRITE), "atomic-write");
+	assert_string_equal(name_of(12), "unknown");
+	assert_string_equal(name_of(99), "unknown");
 }
 
 static void forking_needs_no_ranges(void **state)
@@ -181,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(old_versions_are_the_new_functions),
 		cmocka_unit_test(providers_are_refused),
+		cmocka_unit_test(opcodes_have_names),
 		cmocka_unit_test(forking_needs_no_ranges),
 		cmocka_unit_test(attribute_files_are_read),
 		cmocka_unit_test(structures_of_the_kernel_are_copied),
