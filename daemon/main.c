@@ -22,6 +22,7 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/host.h"
+#include "io/thread.h"
 #include "io/unix_socket.h"
 #include "wire/daemon_message.h"
 
@@ -343,6 +344,9 @@ int main(int argc, char **argv)
 	on_demand = options.ready >= 0;
 	if (on_demand)
 		options.server.first = STARTER_PATIENCE;
+	/* Of a program that happens to be the first it has neither descriptors nor processors. What a service manager sets holds. */
+	if (on_demand)
+		vb_thread_forget_maker();
 	shed_inheritance(&options);
 	umask(077);
 	/* It starts no program, and if it were made to, that would gain nothing. */

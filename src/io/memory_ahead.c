@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "io/event.h"
 #include "io/memory_run.h"
 #include "io/own_mapping.h"
+#include "io/thread.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -122,21 +122,12 @@ static void make_condition(void) VB_NEEDS(ahead.lock)
 	pthread_condattr_destroy(&attributes);
 }
 
-/* Caller holds ahead.lock. The application's signals are not this thread's business. */
+/* Caller holds ahead.lock. */
 static void start_thread(void) VB_NEEDS(ahead.lock)
 {
-	sigset_t all, before;
-	pthread_t thread;
-	bool runs;
-
 	make_condition();
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	runs = pthread_create(&thread, NULL, run, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!runs)
+	if (vb_thread_start_detached(run, NULL) != 0)
 		return;
-	pthread_detach(thread);
 	__atomic_store_n(&ahead.pid, getpid(), __ATOMIC_RELAXED);
 }
 

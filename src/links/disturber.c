@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/event.h"
+#include "io/thread.h"
 #include "queue/qp.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
@@ -207,15 +207,10 @@ static void *run_thread(void *context)
 
 static int start_thread(struct vb_disturber *disturber)
 {
-	sigset_t all, before;
-	int error;
+	int error = vb_thread_start(&disturber->thread, run_thread, disturber);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-	error = pthread_create(&disturber->thread, NULL, run_thread, disturber);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	disturber->thread_runs = error == 0;
-	return -error;
+	return error;
 }
 
 int vb_disturber_create(struct vb_disturber **out, const char *specification, const struct vb_disturber_link *link)

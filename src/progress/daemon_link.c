@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/thread.h"
 #include "progress/device_message.h"
 #include "progress/devices.h"
 #include "progress/endpoint_parts.h"
@@ -404,7 +405,7 @@ void vb_daemon_link_retry(struct vb_endpoint *endpoint)
 		return;
 	endpoint->slot_refused = false;
 	endpoint->found = (struct vb_daemon_client){.fd = -1};
-	if (pthread_create(&endpoint->seeker, NULL, seek_daemon, endpoint) == 0)
+	if (vb_thread_start(&endpoint->seeker, seek_daemon, endpoint) == 0)
 		endpoint->seeker_runs = true;
 	else
 		try_later(endpoint);

@@ -15,13 +15,13 @@
  * engine thread sleeps as ever, and is woken by the next packet as that thread is.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/inline.h"
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/event.h"
+#include "io/thread.h"
 #include "progress/endpoint_parts.h"
 #include "schedule/looks.h"
 #include "schedule/round.h"
@@ -417,19 +417,14 @@ static void *run_engine(void *argument)
 
 int vb_engine_start(struct vb_endpoint *endpoint)
 {
-	sigset_t all, before;
 	int error;
 
 	vb_naps_init(&endpoint->naps);
 	vb_linger_init(&endpoint->linger);
-	/* Signals belong to the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&endpoint->engine, NULL, run_engine, endpoint);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = vb_thread_start(&endpoint->engine, run_engine, endpoint);
 	if (error != 0) {
-		vb_log(VB_LOG_ERROR, "cannot start the engine thread: %s", strerror(error));
-		return -error;
+		vb_log(VB_LOG_ERROR, "cannot start the engine thread: %s", strerror(-error));
+		return error;
 	}
 	endpoint->engine_runs = true;
 	return 0;

@@ -23,7 +23,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,6 +36,7 @@
 #include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/thread.h"
 #include "io/unix_socket.h"
 #include "rdmacm/adopt.h"
 #include "rdmacm/channel.h"
@@ -515,26 +515,17 @@ static void forget_after_fork(void)
 /* Caller holds line.lock. */
 static int start_thread(void)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
 	int error;
 
 	if (!line.fork_handled) {
 		pthread_atfork(NULL, NULL, forget_after_fork);
 		line.fork_handled = true;
 	}
-	sigfillset(&all);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
 	line.state = LINK_CONNECTING;
-	error = pthread_create(&thread, &attributes, link_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	error = vb_thread_start_detached(link_main, NULL);
 	if (error != 0)
 		line.state = LINK_STOPPED;
-	return -error;
+	return error;
 }
 
 /* Wait until a daemon answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this

@@ -4,13 +4,13 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/thread.h"
 #include "rdmacm/device.h"
 #include "rdmacm/handover.h"
 #include "rdmacm/streams_parts.h"
@@ -158,23 +158,6 @@ static void release_lock(void) VB_RELEASES(streams.lock)
 	vb_mutex_unlock(&streams.lock);
 }
 
-static int start_thread(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	sigfillset(&all);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-	error = pthread_create(&thread, &attributes, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return -error;
-}
-
 static void read_settings(void)
 {
 	char why[64];
@@ -194,7 +177,7 @@ static int open_all(void)
 	streams.wake_fd = vb_event_open();
 	error = streams.wake_fd < 0 ? streams.wake_fd : vb_poller_add(streams.poller, streams.wake_fd, &streams.wake_fd);
 	if (error == 0)
-		error = start_thread();
+		error = vb_thread_start_detached(run, NULL);
 	if (error == 0)
 		return 0;
 	vb_descriptor_close(streams.poller);

@@ -9,7 +9,6 @@
 #include "verbs/explainer.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include "io/clock.h"
 #include "io/explain_output.h"
 #include "io/inquiry.h"
+#include "io/thread.h"
 #include "progress/endpoint.h"
 
 enum { EXPLANATIONS_PER_SECOND = 50, MOST_WAITING = 64 };
@@ -130,24 +130,16 @@ static void *run(void *unused)
 	return NULL;
 }
 
-/* Caller holds explainer.lock. The application's signals are not this thread's business. */
+/* Caller holds explainer.lock. */
 static bool start(void)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
 	if (explainer.runs && explainer.pid == getpid())
 		return true;
 	/* In a forked child: what the parent's thread has in hand is the parent's. */
 	vb_list_init(&explainer.jobs);
 	explainer.waiting = 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	explainer.runs = pthread_create(&thread, NULL, run, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	explainer.runs = vb_thread_start_detached(run, NULL) == 0;
 	explainer.pid = getpid();
-	if (explainer.runs)
-		pthread_detach(thread);
 	return explainer.runs;
 }
 

@@ -4,9 +4,9 @@
  */
 #include "links/memory/asking_thread.h"
 
-#include <signal.h>
 
 #include "io/event.h"
+#include "io/thread.h"
 #include "schedule/schedule.h"
 
 static void *run(void *argument)
@@ -31,17 +31,11 @@ static void join(struct vb_asking_thread *asking)
 
 bool vb_asking_thread_start(struct vb_asking_thread *asking)
 {
-	sigset_t all, before;
-
 	if (asking->runs || asking->stops)
 		return false;
 	join(asking);
-	/* Signals belong to the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	asking->runs = pthread_create(&asking->thread, NULL, run, asking) == 0;
+	asking->runs = vb_thread_start(&asking->thread, run, asking) == 0;
 	__atomic_store_n(&asking->has_thread, asking->runs, __ATOMIC_RELAXED);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return true;
 }
 

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include "io/clock.h"
 #include "io/event.h"
 #include "io/random.h"
+#include "io/thread.h"
 #include "io/udp.h"
 #include "links/udp/udp_link.h"
 #include "wire/burst.h"
@@ -283,8 +283,7 @@ int vb_shaper_open(struct vb_shaper **out, struct vb_udp_link *udp)
 {
 	struct vb_shaper *shaper = calloc(1, sizeof(*shaper));
 	pthread_condattr_t attributes;
-	sigset_t all, before;
-	int error = ENOMEM;
+	int error = -ENOMEM;
 
 	if (!shaper)
 		return -ENOMEM;
@@ -295,18 +294,14 @@ int vb_shaper_open(struct vb_shaper **out, struct vb_udp_link *udp)
 	pthread_cond_init(&shaper->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
 	shaper->single = malloc(sizeof(*shaper->single));
-	if (shaper->single) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-		error = pthread_create(&shaper->thread, NULL, run_thread, shaper);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	if (shaper->single)
+		error = vb_thread_start(&shaper->thread, run_thread, shaper);
 	if (error) {
 		pthread_cond_destroy(&shaper->changed);
 		vb_mutex_fini(&shaper->lock);
 		free(shaper->single);
 		free(shaper);
-		return -error;
+		return error;
 	}
 	*out = shaper;
 	return 0;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/time.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/thread.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/wait.h"
 
@@ -144,22 +144,6 @@ static int watch_descriptor(int operation, int fd, int key)
 	return epoll_ctl(service.poller, operation, fd, &event) == 0 ? 0 : -errno;
 }
 
-/* The program's signals are not for this thread. */
-static int start_thread(void)
-{
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = -pthread_create(&thread, NULL, serve, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
-		pthread_detach(thread);
-	return error;
-}
-
 /* Caller holds service.lock. */
 static int start(void)
 {
@@ -178,7 +162,7 @@ static int start(void)
 	if (service.wake_fd >= 0)
 		error = watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
 	if (error == 0)
-		error = start_thread();
+		error = vb_thread_start_detached(serve, NULL);
 	if (error == 0) {
 		service.started = true;
 		return 0;
