@@ -29,10 +29,12 @@ static unsigned hear(unsigned room)
 
 static int begin(void **state)
 {
-	(void)state;
-	segment = aligned_alloc(_Alignof(struct vb_segment), offsetof(struct vb_segment, qp));
-	if (!segment)
+	void *memory = aligned_alloc(_Alignof(struct vb_segment), offsetof(struct vb_segment, qp));
+
+	if (!memory)
 		return -1;
+	(void)state;
+	segment = memory;
 	memset(segment, 0, offsetof(struct vb_segment, qp));
 	missed = false;
 	vb_doorbells_attend(segment, SLOT, &heard);
