@@ -26,7 +26,7 @@ struct vb_device_info {
 	enum vb_device_kind kind;
 	char interface[16];
 	uint32_t interface_index;
-	uint32_t index;                  /* vb_device_index: also ibv_get_device_index */
+	uint32_t index;                  /* vb_device_index: also that of uverbsN */
 	uint8_t mac[6];
 	uint64_t guid;                   /* host order; EUI-64 of the MAC, never 0 */
 	uint32_t interface_mtu;

@@ -24,6 +24,14 @@ enum { GIDS_AT_ONCE = 256, PARTITION = 0x7fff, FULL_MEMBER = 0x8000 };
 static struct vb_mutex devices_lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_DEVICES);
 static struct vb_rdmacm_device *devices VB_GUARDED_BY(devices_lock);
 
+/* Its vb_device_index, which stands in the name of its character device. */
+static uint32_t index_of(const struct ibv_device *device)
+{
+	static const char prefix[] = "uverbs";
+
+	return (uint32_t)strtoul(device->dev_name + sizeof(prefix) - 1, NULL, 10);
+}
+
 static uint8_t at_most_a_byte(int value)
 {
 	/* 0xff is RDMA_MAX_RESP_RES: "as much as there is". */
@@ -40,7 +48,7 @@ static int open_device(struct ibv_device *found, enum vb_device_kind kind, struc
 
 	if (device == NULL)
 		return -ENOMEM;
-	device->index = (uint32_t)ibv_get_device_index(found);
+	device->index = index_of(found);
 	device->interface_index = device->index - vb_device_index(0, kind);
 	device->connection = vb_profile_of(kind)->connection;
 	device->context = ibv_open_device(found);
@@ -96,7 +104,7 @@ static struct vb_rdmacm_device *known_device(uint32_t index) VB_NEEDS(devices_lo
 /* Caller holds devices_lock. */
 static int get_device(struct ibv_device *found, struct vb_rdmacm_device **device) VB_NEEDS(devices_lock)
 {
-	*device = known_device((uint32_t)ibv_get_device_index(found));
+	*device = known_device(index_of(found));
 	return *device != NULL ? 0 : open_device(found, kind_of(found), device);
 }
 
@@ -134,7 +142,7 @@ static int find_device(uint32_t interface_index, const struct need *need, struct
 		enum vb_device_kind kind = kind_of(list[i]);
 
 		if (is_met(need, vb_profile_of(kind)->connection) &&
-		    ibv_get_device_index(list[i]) == (int)vb_device_index(interface_index, kind)) {
+		    index_of(list[i]) == vb_device_index(interface_index, kind)) {
 			error = get_device(list[i], device);
 			break;
 		}

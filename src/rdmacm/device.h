@@ -18,7 +18,7 @@ struct vb_rdmacm_id;
 struct vb_rdmacm_device {
 	struct vb_rdmacm_device *next;
 	uint32_t interface_index;
-	uint32_t index;                  /* ibv_get_device_index */
+	uint32_t index;                  /* vb_device_index */
 	enum vb_connection_protocol connection;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
