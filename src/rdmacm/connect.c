@@ -411,6 +411,12 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 	case VB_RDMACM_DISCONNECTING:
 	case VB_RDMACM_DISCONNECTED:
 		break;
+	case VB_RDMACM_CONNECTING:
+	case VB_RDMACM_FAILED:
+		/* As the kernel: there is nothing to say to the peer, but work that is posted is flushed. Streams have none yet. */
+		if (!vb_rdmacm_id_is_stream(id))
+			return vb_rdmacm_qp_error(id);
+		/* fall through */
 	default:
 		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, NULL);
 	}
@@ -418,8 +424,9 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 		return disconnect_stream(id, state);
 	if (vb_rdmacm_qp_error(id) != 0)
 		return -1;
+	/* There is no connection to end, which the kernel does not hold against the program either. */
 	if (vb_rdmacm_id_is_datagram(id))
-		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, "datagrams have no connection to end.");
+		return 0;
 	if (state != VB_RDMACM_DISCONNECTED) {
 		vb_rdmacm_link_intend(id, command.verb);
 		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTING);

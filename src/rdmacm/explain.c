@@ -165,6 +165,7 @@ static const struct {
 	{"rdma_establish", IN(RESPONDED), "responded",
 	 "Wait for RDMA_CM_EVENT_CONNECT_RESPONSE; it only comes to an id without a queue pair of its own."},
 	{"rdma_notify", IN(ACCEPTED) | IN(CONNECTED), "accepted", NULL},
+	/* Streams: of others it is taken while they connect and when they have failed as well. */
 	{"rdma_disconnect", IN(ACCEPTED) | IN(RESPONDED) | IN(CONNECTED) | IN(DISCONNECTING) | IN(DISCONNECTED),
 	 "connected", "There is no connection to end: just destroy the id."},
 };

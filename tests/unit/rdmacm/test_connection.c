@@ -259,12 +259,48 @@ static void nobody_listens(void **state)
 	add_qp(asking);
 	assert_int_equal(rdma_connect(asking, &param), 0);
 	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_REJECTED), 8);
+	/* Programs that clean up in one way disconnect what never was connected, too. */
+	assert_int_equal(rdma_disconnect(asking), 0);
 	rdma_destroy_ep(asking);
 	asking = resolved_id(channel, RDMA_PS_UDP, 4);
 	assert_int_equal(rdma_connect(asking, &param), 0);
 	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_UNREACHABLE), 1);
 	assert_int_equal(rdma_destroy_id(asking), 0);
 	rdma_destroy_event_channel(channel);
+}
+
+/* A program gives up before there is an answer: what it has posted comes back. */
+static void disconnecting_before_the_answer_flushes(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	struct rdma_cm_event *event;
+	struct ibv_recv_wr *bad, wr = {.wr_id = 7};
+	struct ibv_wc wc;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(ibv_post_recv(asking->qp, &wr, &bad), 0);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	event = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(rdma_disconnect(asking), 0);
+	while (ibv_poll_cq(asking->recv_cq, 1, &wc) == 0)
+		continue;
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(rdma_reject(event->id, NULL, 0), 0);
+	assert_int_equal(rdma_destroy_id(event->id), 0);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_REJECTED), 28);
+	assert_int_equal(rdma_disconnect(asking), 0);
+	rdma_destroy_ep(asking);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(passive);
 }
 
 /* The listener comes while the refused REQ is being repeated. */
@@ -562,6 +598,7 @@ int main(void)
 		cmocka_unit_test(hearing_from_the_peer_counts_as_its_answer),
 		cmocka_unit_test(extended_queue_pairs_work_too),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(disconnecting_before_the_answer_flushes),
 		cmocka_unit_test(a_listener_may_be_a_moment_late),
 		cmocka_unit_test(a_listener_that_goes_refuses_what_it_did_not_take),
 		cmocka_unit_test(a_program_may_move_its_own_queue_pair),
