@@ -229,9 +229,9 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 		break;
 	case VB_INQUIRY_OTHER_PSN:
 		vb_report_say(report, VB_REPORT_CAUSE,
-			      "The peer's QP 0x%06x is in %s and connected to ours, but with other PSNs: its rq_psn is not "
-			      "this side's sq_psn 0x%06x, nor its sq_psn this side's rq_psn 0x%06x. ",
-			      f->peer_qpn, vb_words_state(f->far.state), f->sq_psn, f->rq_psn);
+			      "The peer's QP 0x%06x is in %s and connected to ours, but waits for other packets: its rq_psn is not "
+			      "this side's sq_psn 0x%06x. ",
+			      f->peer_qpn, vb_words_state(f->far.state), f->sq_psn);
 		vb_report_say(report, VB_REPORT_FIX,
 			      "Exchange PSNs: each side's rq_psn must equal the other's sq_psn.");
 		break;
@@ -241,7 +241,11 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 		vb_report_say(report, VB_REPORT_FIX, "Look at the peer's queue pair (verbena res).");
 		break;
 	case VB_INQUIRY_YOUR_PEER:
-		if (f->far.state == IBV_QPS_ERR) {
+		if (f->far.type != f->type && f->type != IBV_QPT_XRC_SEND) {
+			vb_report_say(report, VB_REPORT_CAUSE, "The peer's QP 0x%06x is %s queue pair, ours %s: it drops our packets. ",
+				      f->peer_qpn, vb_words_a_type((enum ibv_qp_type)f->far.type), vb_words_a_type(f->type));
+			vb_report_say(report, VB_REPORT_FIX, "Create both queue pairs with the same qp_type.");
+		} else if (f->far.state == IBV_QPS_ERR) {
 			vb_report_say(report, VB_REPORT_CAUSE, "The peer's QP 0x%06x is in ERR. ", f->peer_qpn);
 			vb_report_say(report, VB_REPORT_FIX, "Look for the first failure on the peer's side.");
 		} else if (f->far.state == IBV_QPS_RESET || f->far.state == IBV_QPS_INIT) {

@@ -414,6 +414,13 @@ static void say_full_send_queue(const struct vb_qp *qp, struct vb_report *report
 	vb_report_say(report, VB_REPORT_FIX, "Poll the CQ before posting more, or ask for more max_send_wr.");
 }
 
+/* RFC 5040 has neither immediate data nor atomics. */
+static bool is_missing_from_iwarp(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error, struct vb_report *report)
 {
 	begin_post(report, "ibv_post_send", qp, wr->wr_id, error);
@@ -440,6 +447,11 @@ void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, 
 		vb_report_say(report, VB_REPORT_CAUSE, "%s is missing.",
 			      wr->bind_mw.mw ? "bind_info.mr" : "bind_mw.mw");
 		vb_report_say(report, VB_REPORT_FIX, "A bind names the window and, unless its length is 0, a region.");
+	} else if (qp->host->profile->kind == VB_DEVICE_IWARP && is_missing_from_iwarp(wr->opcode)) {
+		vb_report_say(report, VB_REPORT_CAUSE, "iWARP has no %s.", wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+			      wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? "atomics" : "immediate data");
+		vb_report_say(report, VB_REPORT_FIX, "Use a RoCE device%s.", wr->opcode == IBV_WR_SEND_WITH_IMM ? "" :
+			      ", or, between two of Verbena, VERBENA_IWARP=extensions=on (RFC 7306)");
 	} else {
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "%s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",

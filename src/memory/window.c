@@ -194,15 +194,21 @@ static void bind_to(struct vb_memory *memory, struct vb_mr_entry *window, struct
 	vb_table_publish(memory, window, region ? VB_MR_ENTRY_LIVE : VB_MR_ENTRY_UNBOUND, bind->new_key);
 }
 
-static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const struct vb_window_bind *bind, const struct vb_mr_entry *region)
+/* What a bind found wrong, with the region it named; where the window itself forbade it, with what the window is bound to. */
+static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const struct vb_window_bind *bind, const struct vb_mr_entry *window,
+		     const struct vb_mr_entry *region)
 {
+	const struct vb_mr_entry *range = region;
+
+	if (fault == VB_FAULT_BIND && vb_mr_entry_state(window) == VB_MR_ENTRY_LIVE)
+		range = window;
 	*why = (struct vb_fault_record){
 		.fault = fault,
 		.key = region ? bind->region_lkey : bind->window_key,
 		.address = bind->address,
 		.length = bind->length,
-		.region_start = region ? region->iova : 0,
-		.region_length = region ? region->length : 0,
+		.region_start = range ? range->iova : 0,
+		.region_length = range ? range->length : 0,
 		.rights_asked = bind->access,
 		.rights_granted = region ? region->access : 0,
 		.qpn = bind->qpn,
@@ -231,7 +237,7 @@ enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_
 	if (result == VB_WINDOW_DONE)
 		bind_to(memory, window, region, bind);
 	else if (result == VB_WINDOW_REFUSED)
-		tell_why(why, fault, bind, region);
+		tell_why(why, fault, bind, window, region);
 	vb_mutex_unlock(&memory->mutex);
 	return result;
 }

@@ -12,6 +12,7 @@
 #include "verbs/channel_wait.h"
 #include "verbs/context.h"
 #include "verbs/descriptor_wait.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/public_mutex.h"
 
@@ -54,8 +55,11 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	vb_public_lock(&context->mutex);
 	busy = channel->refcnt > 0;
 	vb_public_unlock(&context->mutex);
-	if (busy)
+	if (busy) {
+		vb_explain_refused("ibv_destroy_comp_channel", NULL, 0, EBUSY, "completion queues still use it.",
+				   "Destroy these first, with ibv_destroy_cq.");
 		return vb_fail_number(EBUSY);
+	}
 	vb_descriptor_wait_note(channel->fd, false);
 	vb_event_fd_fini(&vb_channel_of(channel)->event_fd);
 	free(channel);

@@ -85,7 +85,9 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 		}
 	}
 	if (error != 0) {
-		vb_explain_no_dmabuf_mr(profile, offset, length, iova, size, (unsigned)access, allowed, -error);
+		/* A descriptor of -1 asks whether there are dmabufs at all: UCX takes EBADF for yes. */
+		if (fd != -1 || error != -EBADF)
+			vb_explain_no_dmabuf_mr(profile, offset, length, iova, size, (unsigned)access, allowed, -error);
 		return vb_fail_null(error);
 	}
 	info = (struct vb_region_info){

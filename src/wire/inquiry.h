@@ -35,7 +35,7 @@ enum vb_inquiry_status {
 	VB_INQUIRY_OTHER_PEER,           /* it is connected to another queue pair */
 	VB_INQUIRY_YOUR_PEER,            /* the rest of the answer holds */
 	VB_INQUIRY_DAEMON,               /* verbenad, asked about itself */
-	VB_INQUIRY_OTHER_PSN,            /* address and QPNs are those of its peer, but neither PSN is */
+	VB_INQUIRY_OTHER_PSN,            /* address and QPNs are those of its peer, but its rq_psn is not the sq_psn of who asks */
 	VB_INQUIRY_NOT_TOLD,             /* the process is there: too many ask who do not prove to be a peer */
 	VB_INQUIRY_LIVES,                /* verbenad: the process that has such queue pairs lives */
 	VB_INQUIRY_STOPPED,              /* verbenad: it lives, but a signal or a debugger has stopped it */

@@ -57,11 +57,10 @@ static bool is_peer(const struct vb_qp *qp, const struct vb_path *from, uint32_t
 	       memcmp(qp->path.destination, from->source, sizeof(from->source)) == 0;
 }
 
-/* An sq_psn of 0 may be one that was never set. */
-static bool knows_psn(const struct vb_qp *qp, const struct vb_inquiry *inquiry)
+/* Who asks sends, and in vain: whether packets can arrive at all hangs on this direction alone. */
+static bool sends_what_is_awaited(const struct vb_qp *qp, const struct vb_inquiry *inquiry)
 {
-	return inquiry->send_psn == qp->attr.rq_psn ||
-	       (inquiry->receive_psn == qp->attr.sq_psn && qp->attr.sq_psn != 0);
+	return inquiry->send_psn == qp->attr.rq_psn;
 }
 
 static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
@@ -94,7 +93,7 @@ static enum vb_inquiry_status status_for(const struct vb_qp *qp, const struct vb
 	if (!qp)
 		return VB_INQUIRY_NO_QP;
 	if (is_peer(qp, from, inquiry->asker_qpn))
-		return knows_psn(qp, inquiry) ? VB_INQUIRY_YOUR_PEER : VB_INQUIRY_OTHER_PSN;
+		return sends_what_is_awaited(qp, inquiry) ? VB_INQUIRY_YOUR_PEER : VB_INQUIRY_OTHER_PSN;
 	return qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ? VB_INQUIRY_NOT_CONNECTED :
 									 VB_INQUIRY_OTHER_PEER;
 }

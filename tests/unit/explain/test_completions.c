@@ -226,6 +226,40 @@ static void local_protection(void **state)
 	pair_close(&pair);
 }
 
+/* Each reason why a window itself forbids a bind has words of its own; advice about the region would be wrong. */
+static void a_window_that_is_bound_already(void **state)
+{
+	struct pair pair;
+	struct ibv_mw *mw = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.wr_id = 5, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_mr *mr;
+
+	(void)state;
+	for (unsigned length = 0; length <= 64; length += 64) {
+		pair_open(&pair, &world, NULL);
+		mr = ibv_reg_mr(world.pd, pair.buffer[0], PAIR_BUFFER, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){mr, (uintptr_t)pair.buffer[0], length, IBV_ACCESS_REMOTE_READ};
+		told_clear();
+		if (length > 0) {
+			pair_post(&pair, 0, &wr);
+			expect_completion(pair.cq[0], 5, IBV_WC_BIND_MW);
+			mw->rkey = wr.bind_mw.rkey;
+			wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		}
+		pair_post(&pair, 0, &wr);
+		expect_status(pair.cq[0], 5, IBV_WC_MW_BIND_ERR);
+		told_expect("status", "MW_BIND_ERR", "fault", "BIND", "opcode", "BIND_MW", NULL);
+		assert_true(told_mentions("LOCAL_INV"));
+		assert_int_equal(told_mentions("is bound already, to 64 bytes"), length > 0);
+		assert_int_equal(told_mentions("to no bytes"), length == 0);
+		pair_close(&pair);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void nobody_receives(void **state)
 {
 	const struct pair_options options = {.rnr_retry = 2, .min_rnr_timer = 1};
@@ -489,6 +523,7 @@ int main(void)
 		cmocka_unit_test(a_queue_pair_without_the_right),
 		cmocka_unit_test(a_receive_that_is_too_short_and_the_flush),
 		cmocka_unit_test(local_protection),
+		cmocka_unit_test(a_window_that_is_bound_already),
 		cmocka_unit_test(nobody_receives),
 		cmocka_unit_test(the_peer_is_still_in_init),
 		cmocka_unit_test(the_peer_is_gone),

@@ -168,8 +168,22 @@ static void registering_what_cannot_be(void **state)
 	munmap(page, 4096);
 }
 
+/* UCX asks so whether there are dmabufs at all, and takes EBADF for yes: no news for people. */
+static void asking_after_dmabufs(void **state)
+{
+	(void)state;
+	told_clear();
+	assert_null(ibv_reg_dmabuf_mr(world.pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EBADF);
+	assert_int_equal(told_count("verb", "ibv_reg_dmabuf_mr"), 0);
+	assert_null(ibv_reg_dmabuf_mr(world.pd, 0, 4096, 0, 1000000, IBV_ACCESS_LOCAL_WRITE));
+	told_expect("verb", "ibv_reg_dmabuf_mr", "error", "EBADF", NULL);
+}
+
 static void destroying_what_is_in_use(void **state)
 {
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
+	struct ibv_cq *cq = ibv_create_cq(world.context, 1, NULL, channel, 0);
 	struct pair pair;
 
 	(void)state;
@@ -179,6 +193,10 @@ static void destroying_what_is_in_use(void **state)
 	told_expect("verb", "ibv_destroy_cq", "error", "EBUSY", NULL);
 	assert_int_equal(ibv_dealloc_pd(world.pd), EBUSY);
 	told_expect("verb", "ibv_dealloc_pd", "error", "EBUSY", NULL);
+	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+	told_expect("verb", "ibv_destroy_comp_channel", "error", "EBUSY", NULL);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 	pair_close(&pair);
 }
 
@@ -191,6 +209,7 @@ int main(void)
 		cmocka_unit_test(posting_too_early_and_too_much),
 		cmocka_unit_test(creating_more_than_there_is),
 		cmocka_unit_test(registering_what_cannot_be),
+		cmocka_unit_test(asking_after_dmabufs),
 		cmocka_unit_test(destroying_what_is_in_use),
 	};
 	int failed;

@@ -18,6 +18,8 @@
 #include "explain/failure.h"
 #include "explain/refusal.h"
 #include "explain/words.h"
+#include "profiles/profile.h"
+#include "queue/host.h"
 #include "queue/qp.h"
 #include "wire/inquiry.h"
 
@@ -179,7 +181,7 @@ static void silence_has_many_reasons(void **state)
 		{VB_REACH_ANSWERED, VB_INQUIRY_NO_QP, 0, "peer", "no queue pair"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_NOT_CONNECTED, IBV_QPS_INIT, "peer", "still in INIT"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PEER, IBV_QPS_RTS, "peer", "somebody else"},
-		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PSN, IBV_QPS_RTS, "peer", "with other PSNs"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PSN, IBV_QPS_RTS, "peer", "its rq_psn is not this side's sq_psn"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_NOT_TOLD, 0, "peer", "asked too often"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_LIVES, 0, "peer", "it does not run"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_STOPPED, 0, "peer", "has stopped it"},
@@ -195,6 +197,7 @@ static void silence_has_many_reasons(void **state)
 		failure.reach = cases[i].reach;
 		failure.far.status = cases[i].status;
 		failure.far.state = cases[i].far_state;
+		failure.far.type = failure.type;
 		failure.next_psn = failure.fault.psn + 1;
 		vb_explain_failure(&failure, &report);
 		assert_string_equal(evidence(&report, "side"), cases[i].side);
@@ -203,6 +206,49 @@ static void silence_has_many_reasons(void **state)
 		assert_string_equal(evidence(&report, "peer"), "192.0.2.7");
 		assert_non_null(strstr(report.part[VB_REPORT_CAUSE], cases[i].words));
 		assert_true(strlen(report.part[VB_REPORT_FIX]) > 0);
+	}
+}
+
+/* Everything else is right then, and nothing arrives. */
+static void the_peer_is_of_another_type(void **state)
+{
+	struct vb_explain_failure failure = failed_write(VB_FAULT_RETRY_EXCEEDED);
+	struct vb_report report;
+
+	(void)state;
+	failure.reach = VB_REACH_ANSWERED;
+	failure.far.status = VB_INQUIRY_YOUR_PEER;
+	failure.far.state = IBV_QPS_RTS;
+	failure.type = IBV_QPT_RC;
+	failure.far.type = IBV_QPT_UC;
+	vb_explain_failure(&failure, &report);
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "is a UC queue pair, ours an RC: it drops"));
+	assert_non_null(strstr(report.part[VB_REPORT_FIX], "qp_type"));
+	/* XRC has two types, one for each end. */
+	failure.type = IBV_QPT_XRC_SEND;
+	failure.far.type = IBV_QPT_XRC_RECV;
+	vb_explain_failure(&failure, &report);
+	assert_null(strstr(report.part[VB_REPORT_CAUSE], "queue pair, ours"));
+}
+
+/* It is the device that has none, not the type of queue pair. */
+static void what_iwarp_has_not(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static struct vb_qp qp = {.type = IBV_QPT_RC, .state = IBV_QPS_RTS, .qpn = 3};
+	static struct vb_queue_host host;
+
+	(void)state;
+	host.profile = vb_profile_of(VB_DEVICE_IWARP);
+	qp.host = &host;
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		struct ibv_send_wr wr = {.opcode = opcodes[i]};
+		struct vb_report report;
+
+		vb_explain_post_send(&qp, &wr, EINVAL, &report);
+		assert_non_null(strstr(report.part[VB_REPORT_CAUSE], i < 2 ? "iWARP has no immediate data" : "iWARP has no atomics"));
+		assert_non_null(strstr(report.part[VB_REPORT_FIX], "RoCE"));
+		assert_int_equal(strstr(report.part[VB_REPORT_FIX], "extensions=on") != NULL, opcodes[i] != IBV_WR_SEND_WITH_IMM);
 	}
 }
 
@@ -343,6 +389,8 @@ int main(void)
 		cmocka_unit_test(an_srq_that_is_not_there),
 		cmocka_unit_test(the_peers_word_wins),
 		cmocka_unit_test(silence_has_many_reasons),
+		cmocka_unit_test(the_peer_is_of_another_type),
+		cmocka_unit_test(what_iwarp_has_not),
 		cmocka_unit_test(rejections),
 		cmocka_unit_test(one_is_singular),
 		cmocka_unit_test(json_escapes),

@@ -96,12 +96,13 @@ static void the_peer_is_told(void **state)
 	(void)state;
 	assert_int_equal(answer.status, VB_INQUIRY_YOUR_PEER);
 	assert_int_equal(answer.expected_psn, question.send_psn);
-	/* One PSN is enough: that the other differs may be what failed. */
-	question.send_psn ^= 0x10;
-	assert_int_equal(ask(question).status, VB_INQUIRY_YOUR_PEER);
-	question.send_psn ^= 0x10;
+	/* What the peer sends may begin elsewhere: it is not what failed. */
 	question.receive_psn ^= 0x10;
 	assert_int_equal(ask(question).status, VB_INQUIRY_YOUR_PEER);
+	/* Packets that the peer does not wait for are what fails, whatever else is right. */
+	question.receive_psn ^= 0x10;
+	question.send_psn ^= 0x10;
+	assert_int_equal(ask(question).status, VB_INQUIRY_OTHER_PSN);
 }
 
 static void who_knows_no_psn_is_not_told_one(void **state)
@@ -122,7 +123,7 @@ static void who_knows_no_psn_is_not_told_one(void **state)
 	assert_int_equal(answer.expected_psn, 0);
 }
 
-/* Before it has an sq_psn, nobody knows it: 0 is no guess. */
+/* A queue pair without an sq_psn. */
 static void a_psn_that_was_never_set_is_no_proof(void **state)
 {
 	struct vb_inquiry question = question_of_peer();
