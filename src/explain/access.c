@@ -157,19 +157,26 @@ static void tell_bind(const struct telling *t)
 	char rights[VB_WORDS_ROOM];
 
 	if (f->region_length > 0 && f->length > 0) {
-		vb_report_say(t->report, VB_REPORT_CAUSE, "the type 2 window with key 0x%08x is bound already, to %llu bytes at 0x%llx. ", f->key,
+		vb_report_say(t->report, VB_REPORT_CAUSE,
+			      "the type 2 window with key 0x%08x is bound already, to %llu bytes at 0x%llx. ", f->key,
 			      (unsigned long long)f->region_length, (unsigned long long)f->region_start);
 		vb_report_say(t->report, VB_REPORT_FIX,
-			      "Invalidate it first (IBV_WR_LOCAL_INV, or IBV_WR_SEND_WITH_INV from the peer); then it can be bound again.");
+			      "Invalidate it first (IBV_WR_LOCAL_INV, or IBV_WR_SEND_WITH_INV from the peer); then it can be "
+			      "bound again.");
 	} else if (f->length == 0) {
-		vb_report_say(t->report, VB_REPORT_CAUSE, "the type 2 window with key 0x%08x was to be bound to no bytes. ", f->key);
-		vb_report_say(t->report, VB_REPORT_FIX, "To end a binding, invalidate the window (IBV_WR_LOCAL_INV); a length of 0 ends that of a type 1 window only.");
+		vb_report_say(t->report, VB_REPORT_CAUSE, "the type 2 window with key 0x%08x was to be bound to no bytes. ",
+			      f->key);
+		vb_report_say(t->report, VB_REPORT_FIX,
+			      "To end a binding, invalidate the window (IBV_WR_LOCAL_INV); a length of 0 ends that of a type 1 "
+			      "window only.");
 	} else {
 		vb_report_say(t->report, VB_REPORT_CAUSE,
 			      "the window cannot be bound as asked: %llu bytes at 0x%llx with key 0x%08x, rights %s. ",
-			      (unsigned long long)f->length, (unsigned long long)f->address, f->key, vb_words_rights(rights, f->rights_asked));
+			      (unsigned long long)f->length, (unsigned long long)f->address, f->key,
+			      vb_words_rights(rights, f->rights_asked));
 		vb_report_say(t->report, VB_REPORT_FIX,
-			      "A window grants REMOTE_READ, REMOTE_WRITE and REMOTE_ATOMIC, and may be ZERO_BASED; its key is ibv_inc_rkey of the one it had.");
+			      "A window grants REMOTE_READ, REMOTE_WRITE and REMOTE_ATOMIC, and may be ZERO_BASED; its key is "
+			      "ibv_inc_rkey of the one it had.");
 	}
 }
 

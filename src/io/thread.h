@@ -12,7 +12,7 @@
  * keep those that do connections for it waiting. 0 or -errno. */
 int vb_thread_start(pthread_t *thread, void *(*run)(void *context), void *context);
 
-/* One that nobody waits for. */
+/* One that is not joined. */
 int vb_thread_start_detached(void *(*run)(void *context), void *context);
 
 /* For a process that serves others than the one it comes from: this thread may run anywhere, and by no special policy. */

@@ -57,7 +57,7 @@ static bool is_peer(const struct vb_qp *qp, const struct vb_path *from, uint32_t
 	       memcmp(qp->path.destination, from->source, sizeof(from->source)) == 0;
 }
 
-/* Who asks sends, and in vain: whether packets can arrive at all hangs on this direction alone. */
+/* Who asks has sent and was not answered: whether packets can arrive at all hangs on this direction alone. */
 static bool sends_what_is_awaited(const struct vb_qp *qp, const struct vb_inquiry *inquiry)
 {
 	return inquiry->send_psn == qp->attr.rq_psn;

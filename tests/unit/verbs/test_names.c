@@ -62,9 +62,10 @@ static void providers_are_refused(void **state)
 		"ibv_cmd_resize_cq", "ibv_cmd_alloc_dmah", "ibv_cmd_create_cq_ex2", "ibv_cmd_export_dmabuf_fd", "ibv_cmd_free_dmah",
 		"ibv_cmd_query_port_speed", "ibv_cmd_reg_mr_ex",
 	};
-	static const char *const objects[] = {"_verbs_init_and_alloc_context", "verbs_open_device", "ibv_dmabuf_heap_alloc", "ibv_dmabuf_heap_cc_shared_init"};
-	static const char *const silent[] = {"__verbs_log", "verbs_init_cq", "verbs_set_ops", "verbs_uninit_context", "ibv_dmabuf_heap_destroy",
-		"ibv_dmabuf_heap_free"};
+	static const char *const objects[] = {"_verbs_init_and_alloc_context", "verbs_open_device", "ibv_dmabuf_heap_alloc",
+						"ibv_dmabuf_heap_cc_shared_init"};
+	static const char *const silent[] = {"__verbs_log", "ibv_dmabuf_heap_destroy", "ibv_dmabuf_heap_free", "verbs_init_cq",
+					     "verbs_set_ops", "verbs_uninit_context"};
 	int (*number)(void *, void *);
 	void *(*object)(void);
 	void (*nothing)(void);
