@@ -7,9 +7,9 @@
 
 #include <pthread.h>
 
-/* Signals are blocked in it, since they belong to the program's threads. It may run where the process might when the library was loaded, and
- * by the scheduling policy of then: a program that keeps its polling thread on one processor, at real-time priority (DPDK's do), would else
- * keep those that do connections for it waiting. 0 or -errno. */
+/* Signals are blocked in it, since they belong to the program's threads. It may run where the process might when the library was
+ * loaded, and by the scheduling policy of then: a program that keeps its polling thread on one processor, at real-time priority
+ * (DPDK's do), would else keep those that do connections for it waiting. 0 or -errno. */
 int vb_thread_start(pthread_t *thread, void *(*run)(void *context), void *context);
 
 /* One that is not joined. */
