@@ -40,7 +40,7 @@ class Umad(FabricCase):
         said = self.said(self.right, "port", self.lid(self.left))
         with open(SYMBOLS) as file:
             exported = set(re.findall(r"\bumad_\w+", file.read()))
-        self.assertEqual(len(exported), 39)
+        self.assertEqual(len(exported), 42)
         called = next(line for line in said.splitlines() if line.startswith("called "))
         self.assertEqual(set(called.split()[1:]), exported)
         self.assertRegex(said, r"GID 0x")

@@ -150,6 +150,23 @@ def adapter(lid):
     return sm_lid
 
 
+class Pair(ctypes.Structure):
+    _fields_ = [("smi", ctypes.c_char * 20), ("smi_port", ctypes.c_uint32), ("gsi", ctypes.c_char * 20), ("gsi_port", ctypes.c_uint32)]
+
+
+def pairs():
+    """For libibmad since rdma-core 55: the port that is for subnet management is the one for all else."""
+    told, pair = (Pair * 4)(), Pair()
+    assert umad.umad_get_smi_gsi_pairs(told, 4) == 1 and told[0].smi == told[0].gsi == DEVICE
+    for name, number in ((DEVICE, 1), (DEVICE, 0), (None, 0)):
+        assert umad.umad_get_smi_gsi_pair_by_ca_name(name, number, ctypes.byref(pair), 1) == 0, (name, number)
+        assert (pair.smi, pair.gsi, pair.smi_port, pair.gsi_port) == (DEVICE, DEVICE, 1, 1)
+    for name, number in ((DEVICE, 2), (b"none", 0), (b"roce_lo", 1)):
+        assert umad.umad_get_smi_gsi_pair_by_ca_name(name, number, ctypes.byref(pair), 1) == -errno.ENODEV, (name, number)
+    opened = umad.umad_open_smi_port(pair.smi or DEVICE, 1)
+    assert opened >= 0 and umad.umad_close_port(opened) == 0
+
+
 class RegisterAttributes(ctypes.Structure):
     _fields_ = [("mgmt_class", ctypes.c_uint8), ("version", ctypes.c_uint8), ("flags", ctypes.c_uint32), ("methods", ctypes.c_uint64 * 2),
                 ("oui", ctypes.c_uint32), ("rmpp", ctypes.c_uint8)]
@@ -200,6 +217,7 @@ def port(lid):
     assert umad.umad_init() == 0
     devices()
     sm_lid = adapter(lid)
+    pairs()
     fd = umad.umad_open_port(DEVICE, 1)
     assert fd >= 0 and umad.umad_get_fd(fd) == fd and umad.umad_size() == HEADER
     assert umad.umad_open_port(DEVICE, 7) < 0 and umad.umad_open_port(b"none", 1) < 0
