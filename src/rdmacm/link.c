@@ -584,7 +584,7 @@ static void await_reply(struct call *call) VB_NEEDS(line.lock)
 }
 
 /* Send, wait. 0, -ECONNRESET: the daemon died meanwhile, or another -errno of the link. */
-static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
+static int call_daemon(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
 {
 	int error;
 
@@ -636,7 +636,7 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 			break;
 		call.done = false;
 		vb_list_init(&call.node);
-		error = call_once(id, command, &call);
+		error = call_daemon(id, command, &call);
 		if (error != -ECONNRESET)
 			break;
 	}
@@ -794,7 +794,7 @@ static int call_alone(struct vb_rdmacm_id *id, struct vb_cm_command *command, st
 	*call = (struct call){.id = id};
 	pthread_cond_init(&call->answered, NULL);
 	vb_list_init(&call->node);
-	error = call_once(id, command, call);
+	error = call_daemon(id, command, call);
 	pthread_cond_destroy(&call->answered);
 	return error;
 }
