@@ -67,6 +67,31 @@ VB_EXPORT int vb_verbs_dm_export_dmabuf_fd(struct ibv_dm *dm)
 	return -1;
 }
 
+/* Counters that an adapter keeps of completions, instead of a queue; and buffers that it could export. */
+#define X(name)                                                                                                  \
+	int vb_refused_##name(void) __asm__(#name);                                                              \
+	VB_EXPORT int vb_refused_##name(void)                                                                    \
+	{                                                                                                        \
+		return vb_fail_number(EOPNOTSUPP);                                                               \
+	}
+X(_ibv_query_comp_cntr_caps) X(ibv_destroy_comp_cntr) X(ibv_inc_comp_cntr) X(ibv_inc_err_comp_cntr) X(ibv_qp_attach_comp_cntr)
+X(ibv_read_comp_cntr) X(ibv_read_err_comp_cntr) X(ibv_set_comp_cntr) X(ibv_set_err_comp_cntr)
+#undef X
+
+VB_EXPORT void *vb_verbs_create_comp_cntr(struct ibv_context *context, const void *attributes)
+{
+	(void)context;
+	(void)attributes;
+	return vb_fail_null(-EOPNOTSUPP);
+}
+
+VB_EXPORT int vb_verbs_export_buf_dmabuf_fd(struct vb_buffer *buffer)
+{
+	(void)buffer;
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
 /* In units of 100 Mb/s: lanes, and what each carries (ibv_query_port(3)). */
 VB_EXPORT int vb_verbs_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {

@@ -2,7 +2,7 @@
  *
  * Verbs that rdma-core has got since version 44, with whose headers this is built: programs of newer distributions bind to their
  * names. Structs and functions have names of our own in C, which later headers do not disagree with; the layouts are those of
- * rdma-core 64.
+ * rdma-core 64 and 65.
  */
 #ifndef VB_VERBS_LATER_H
 #define VB_VERBS_LATER_H
@@ -44,5 +44,7 @@ void *vb_verbs_alloc_buf(struct ibv_pd *pd, size_t size, struct vb_buffer **buff
 void vb_verbs_free_buf(struct vb_buffer *buffer) __asm__("ibv_free_buf");
 struct ibv_mr *vb_verbs_reg_buf_mr(struct ibv_pd *pd, struct vb_buffer *buffer, void *address, size_t length, int access)
 	__asm__("ibv_reg_buf_mr");
+void *vb_verbs_create_comp_cntr(struct ibv_context *context, const void *attributes) __asm__("ibv_create_comp_cntr");
+int vb_verbs_export_buf_dmabuf_fd(struct vb_buffer *buffer) __asm__("ibv_export_buf_dmabuf_fd");
 
 #endif

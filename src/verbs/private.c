@@ -54,7 +54,10 @@ VB_EXPORT char verbs_allow_disassociate_destroy;
 	X(ibv_cmd_rereg_mr) X(ibv_cmd_resize_cq)                                                                  \
 	/* Since rdma-core 45. */                                                                                \
 	X(ibv_cmd_alloc_dmah) X(ibv_cmd_create_cq_ex2) X(ibv_cmd_export_dmabuf_fd) X(ibv_cmd_free_dmah)          \
-	X(ibv_cmd_query_port_speed) X(ibv_cmd_reg_mr_ex)
+	X(ibv_cmd_query_port_speed) X(ibv_cmd_reg_mr_ex) X(ibv_cmd_create_comp_cntr) X(ibv_cmd_destroy_comp_cntr) \
+	X(ibv_cmd_inc_comp_cntr) X(ibv_cmd_inc_err_comp_cntr) X(ibv_cmd_qp_attach_comp_cntr)                     \
+	X(ibv_cmd_query_comp_cntr_caps) X(ibv_cmd_read_comp_cntr) X(ibv_cmd_read_err_comp_cntr)                  \
+	X(ibv_cmd_set_comp_cntr) X(ibv_cmd_set_err_comp_cntr)
 
 #define X(name)                                                                                                  \
 	int name(void);                                                                                          \

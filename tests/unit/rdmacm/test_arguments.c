@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <endian.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/ib.h>
@@ -165,6 +166,24 @@ static void calls_out_of_order_are_refused(void **state)
 	assert_fails(rdma_bind_addr(id, (struct sockaddr *)&address), EINVAL);
 	assert_fails(rdma_init_qp_attr(id, &attr, &mask), EINVAL); /* RTR needs a peer */
 	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* Names of later versions, for programs that bind to them. */
+static void what_came_later_is_refused(void **state)
+{
+	static const struct { const char *name, *version; } later[] = {
+		{"rdma_write_cm_event", "RDMACM_1.4"}, {"rdma_resolve_addrinfo", "RDMACM_1.4"}, {"rdma_query_addrinfo", "RDMACM_1.4"},
+		{"repoll_create", "RDMACM_1.5"}, {"repoll_ctl", "RDMACM_1.5"}, {"repoll_wait", "RDMACM_1.5"},
+	};
+	int (*call)(void *, void *, void *, void *);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		*(void **)&call = dlvsym(RTLD_DEFAULT, later[i].name, later[i].version);
+		if (call == NULL)
+			fail_msg("%s is not there", later[i].name);
+		assert_fails(call(NULL, NULL, NULL, NULL), ENOSYS);
+	}
 }
 
 static void null_is_refused(void **state)
@@ -413,6 +432,7 @@ int main(void)
 		on_channel(no_route_is_an_event),
 		on_channel(a_taken_port_binds_no_device),
 		on_channel(calls_out_of_order_are_refused),
+		on_channel(what_came_later_is_refused),
 		on_channel(null_is_refused),
 		on_channel(ports_are_shared_only_on_request),
 		on_channel(options_are_checked),

@@ -152,12 +152,26 @@ static void buffers(void **state)
 
 static void what_an_adapter_alone_has(void **state)
 {
+	static const char *const counting[] = {
+		"_ibv_query_comp_cntr_caps", "ibv_destroy_comp_cntr", "ibv_inc_comp_cntr", "ibv_inc_err_comp_cntr",
+		"ibv_qp_attach_comp_cntr", "ibv_read_comp_cntr", "ibv_read_err_comp_cntr", "ibv_set_comp_cntr", "ibv_set_err_comp_cntr",
+	};
+	int (*number)(void *, void *, void *);
+
 	(void)state;
 	assert_null(alloc_dmah(world.context, NULL));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(dealloc_dmah(NULL), EOPNOTSUPP);
 	assert_int_equal(dm_export(NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
+	for (size_t i = 0; i < sizeof(counting) / sizeof(counting[0]); i++) {
+		find(&number, counting[i], "IBVERBS_1.18");
+		assert_int_equal(number(NULL, NULL, NULL), EOPNOTSUPP);
+	}
+	find(&alloc_dmah, "ibv_create_comp_cntr", "IBVERBS_1.18");
+	assert_null(alloc_dmah(world.context, NULL));
+	find(&dealloc_dmah, "ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");
+	assert_int_equal(dealloc_dmah(NULL), -1);
 }
 
 /* The loopback device says 10 Gb/s: one lane, of code 8. */
