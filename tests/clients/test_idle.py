@@ -87,7 +87,7 @@ class Idle(ClientCase):
 
     def rsockets(self):
         """In rpoll, which rdma-core wakes every few seconds for safety's sake."""
-        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "rpoll.py")]
+        program = ["python3", clients.staged.script("rpoll.py")]
         server = self.server.start(*program, "serve", self.address)
         client = self.client.start(*program, "connect", self.address)
         for process in (server, client):

@@ -353,7 +353,7 @@ class InfiniBand(FabricCase):
         theirs = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, self.gid(self.right)))
         process, read = self.opensm(self.left, "sm", "-P", partitions)
         self.until_up(process, read)
-        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "native.py")]
+        program = ["python3", clients.staged.script("native.py")]
         server = self.left.start(*program, "serve", "0x8011")
         self.assertTrue(server.wait_until(lambda p: "listening" in p.output()), server.output())
         client = self.right.run(*program, "ask", ours, "0x8011")
@@ -563,7 +563,7 @@ class InfiniBand(FabricCase):
         name = self.tool(self.left, "smpquery", "nodedesc", str(lid))
         self.assertEqual(self.tool(self.left, "smpquery", "nodedesc", str(lid + 1)), name)
         self.assertRegex(self.tool(self.left, "perfquery", str(lid + 1), "1"), r"PortXmitPkts")
-        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "several_lids.py")]
+        program = ["python3", clients.staged.script("several_lids.py")]
         server = self.right.start(*program, "serve")
         self.assertTrue(server.wait_until(lambda p: "ready" in p.output()), server.output())
         name, told, number = server.output().split()
@@ -574,7 +574,7 @@ class InfiniBand(FabricCase):
             self.assertEqual(said.out.splitlines(), ["%d to %d: from %d to %d" % (a, b, b, a) for a in (0, 1) for b in (0, 1)])
         server.kill()
         # librdmacm: the second LID of either, because the program has such a path record.
-        native = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "native.py")]
+        native = ["python3", clients.staged.script("native.py")]
         own = int(re.search(r"Base lid: (\d+)", self.tool(self.left, "ibstat", "vib0")).group(1))
         server = self.right.start(*native, "meet")
         self.assertTrue(server.wait_until(lambda p: "listening" in p.output()), server.output())

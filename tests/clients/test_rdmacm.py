@@ -246,7 +246,7 @@ class Many(ConnectionCase):
         server.kill()
         self.assertEqual(client.code, 0, client)
         for step in ("resolve addr", "connect", "disconnect", "destroy"):
-            self.assertRegex(client.out, r"(?m)^%s *: +[\d.]+" % step)
+            self.assertRegex(client.out, r"(?m)^(cm )?%s[ a-z]*:? +[\d.]+" % step)
 
 
 @expand

@@ -229,7 +229,7 @@ class Stopped(ClientCase):
     @across(["lo_v4", "veth1500_v4"])
     def test_that_goes_on(self):
         """Nothing is lost."""
-        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "stopped.py")]
+        program = ["python3", clients.staged.script("stopped.py")]
         server = self.server.start(*program, "serve", self.address)
         client = self.client.start(*program, "connect", self.address, str(server.pid))
         ended = client.wait(self.TIMEOUT)

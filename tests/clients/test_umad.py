@@ -9,7 +9,6 @@ from pylib import clients
 from pylib.fabric import FabricCase
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-PROGRAM = ["python3", os.path.join(HERE, "programs", "umad_functions.py")]
 SYMBOLS = os.path.join(HERE, "..", "abi", "libibumad.symbols")
 
 
@@ -18,7 +17,7 @@ class Umad(FabricCase):
         return re.search(r"Base lid: (\d+)", self.tool(host, "ibstat", "vib0")).group(1)
 
     def said(self, host, *argv, **more):
-        result = host.run(*PROGRAM, *argv, **more)
+        result = host.run("python3", clients.staged.script("umad_functions.py"), *argv, **more)
         self.assertEqual(result.code, 0, result)
         return result.out
 

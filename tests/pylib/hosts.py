@@ -87,9 +87,19 @@ class Staged:
                 if os.path.isfile(source):
                     shutil.copy2(source, target)
                     os.chmod(target, 0o755)
+        # A checkout in root's home is closed to the user that the programs run as.
+        shutil.copytree(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "clients", "programs"),
+                        os.path.join(self.root, "programs"), ignore=shutil.ignore_patterns("__pycache__"))
+        os.chmod(os.path.join(self.root, "programs"), 0o755)
         self.verbena = os.path.join(self.root, "bin", "verbena")
         self.library = os.path.join(self.root, "lib")
         self.lock = threading.Lock()
+
+    def script(self, name):
+        """One of tests/clients/programs."""
+        path = os.path.join(self.root, "programs", name)
+        os.chmod(path, 0o755)
+        return path
 
     def program(self, name):
         """A program of bench/ as well. It appears whole: another case may be about to start it, or to copy all that is here."""
