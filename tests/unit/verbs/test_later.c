@@ -143,8 +143,6 @@ static void buffers(void **state)
 	init.mask = BUFFER | ADDRESS | FD | FD_OFFSET;
 	refused(init, EINVAL);
 	assert_null(alloc_buf(NULL, 10, &buffer));
-	assert_null(alloc_buf(world.pd, SIZE_MAX / 2, &init.buffer));
-	assert_int_equal(errno, ENOMEM);
 	free_buf(buffer);
 	free_buf(NULL);
 	assert_int_equal(ibv_dealloc_pd(other), 0);
