@@ -11,7 +11,7 @@
 
 static VB_THREAD_LOCAL struct {
 	unsigned depth;
-	int before;                        /* what the program has it be, outside of all scopes */
+	int before, type;                  /* what the program has them be, outside of all scopes */
 	bool in_call;
 	int type_before;
 } scope;
@@ -38,8 +38,11 @@ int vb_cancellation_enter(void)
 	/* One that was left by longjmp. */
 	if (scope.in_call)
 		vb_cancellation_end_call();
-	if (scope.depth++ == 0)
-		(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &scope.before);
+	if (scope.depth++ > 0)
+		return 0;
+	/* The type as well: glibc's handler of a thread that is cancelled asynchronously does not look at the state again (seen with 2.36). */
+	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &scope.type);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &scope.before);
 	return 0;
 }
 
@@ -48,8 +51,16 @@ void vb_cancellation_leave(int *unused)
 	int now;
 
 	(void)unused;
-	if (scope.depth > 0 && --scope.depth == 0)
-		(void)pthread_setcancelstate(scope.before, &now);
+	if (scope.depth == 0 || --scope.depth > 0)
+		return;
+	(void)pthread_setcancelstate(scope.before, &now);
+	if (scope.type != PTHREAD_CANCEL_DEFERRED)
+		(void)pthread_setcanceltype(scope.type, &now);
+}
+
+unsigned vb_cancellation_depth(void)
+{
+	return scope.depth;
 }
 
 unsigned vb_cancellation_allow(void)

@@ -14,8 +14,9 @@
 
 int vb_cancellation_enter(void);
 void vb_cancellation_leave(int *scope);
-/* Around a wait in which the thread may be cancelled: out of all scopes, and back. Outside of scopes these do nothing. A program that
+/* How many scopes the thread is in. Around a wait in which the thread may be cancelled: out of all scopes, and back. Outside of scopes these do nothing. A program that
  * leaves the wait by longjmp, from a signal handler, has left the scopes with it. */
+unsigned vb_cancellation_depth(void);
 unsigned vb_cancellation_allow(void);
 void vb_cancellation_forbid(unsigned depth);
 /* Around a system call that the C library does not know as one at which a thread is cancelled. Who leaves it by longjmp is

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
+#include "io/cancellation.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
 #include "preload/sockets/transfer.h"
@@ -23,19 +24,39 @@ ssize_t __recv_chk(int fd, void *buffer, size_t length, size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void *buffer, size_t length, size_t room, int flags, struct sockaddr *from,
 		       socklen_t *size);
 
-/* The beginning of a call at which a thread that was told to end does so (pthreads(7)): here, where nothing is held, or where it sleeps. */
+/* The beginning of a call at which no thread ends. */
+static struct vb_connection *enter_uncancelled(int fd)
+{
+	struct vb_connection *connection;
+
+	vb_cancellation_enter();
+	connection = vb_connection_get(fd);
+	if (connection == NULL)
+		vb_cancellation_leave(NULL);
+	return connection;
+}
+
+/* The beginning of a call at which a thread that was told to end does so (pthreads(7)): here, where nothing is held, or where it sleeps. Not
+ * in between: threads may be cancelled asynchronously, as iperf3's are since 3.16, which asks for calls of the kernel's. */
 static struct vb_connection *enter(int fd)
 {
 	if (!vb_connection_is_known(fd))
 		return NULL;
 	pthread_testcancel();
-	return vb_connection_get(fd);
+	return enter_uncancelled(fd);
+}
+
+/* The connection is not for this call, after all. */
+static void pass(struct vb_connection *connection)
+{
+	vb_connection_put(connection);
+	vb_cancellation_leave(NULL);
 }
 
 /* The end of a call on a connection. */
 static ssize_t leave(struct vb_connection *connection, ssize_t result)
 {
-	vb_connection_put(connection);
+	pass(connection);
 	if (result >= 0)
 		return result;
 	errno = (int)-result;
@@ -71,7 +92,7 @@ PRELOAD ssize_t __read_chk(int fd, void *buffer, size_t length, size_t room)
 
 	if (connection == NULL || length > room) {
 		if (connection != NULL)
-			vb_connection_put(connection);
+			pass(connection);
 		return NEXT(__read_chk)(fd, buffer, length, room);
 	}
 	return receive(connection, buffer, length, 0);
@@ -147,7 +168,7 @@ PRELOAD int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags
 
 	if (connection == NULL || count == 0) {
 		if (connection != NULL)
-			vb_connection_put(connection);
+			pass(connection);
 		return NEXT(recvmmsg)(fd, messages, count, flags, timeout);
 	}
 	/* A stream has no messages: one is filled with what there is. */
@@ -232,18 +253,15 @@ static bool sends_by_rdma(struct vb_connection *connection)
 
 static ssize_t send_file(struct vb_connection *connection, int to, int from, off_t *offset, size_t count)
 {
-	ssize_t result;
-
 	if (sends_by_rdma(connection))
 		return leave(connection, vb_transfer_file(connection, from, offset, count));
-	vb_connection_put(connection);
-	result = NEXT(sendfile)(to, from, offset, count);
-	return result;
+	pass(connection);
+	return NEXT(sendfile)(to, from, offset, count);
 }
 
 PRELOAD ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 {
-	struct vb_connection *connection = vb_connection_get(to);
+	struct vb_connection *connection = enter_uncancelled(to);
 
 	return connection == NULL ? NEXT(sendfile)(to, from, offset, count) :
 				    send_file(connection, to, from, offset, count);

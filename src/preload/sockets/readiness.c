@@ -163,12 +163,15 @@ static void give_up(void *connection)
 	vb_connection_put(connection);
 }
 
-/* Asleep, and no more. */
+/* Asleep, and no more: here the thread may be cancelled, but in a call that has more to give back (sendfile). */
 static int sleep_in_kernel(struct vb_connection *connection, struct pollfd fds[SLEEPER_FDS], const struct timespec *timeout)
 {
 	unsigned owed = vb_cancellation_owe(give_up, connection);
+	unsigned scopes = vb_cancellation_depth() == 1 ? vb_cancellation_allow() : 0;
 	int result = NEXT(ppoll)(fds, SLEEPER_FDS, timeout, NULL) < 0 ? -errno : 0;
 
+	if (scopes > 0)
+		vb_cancellation_forbid(scopes);
 	vb_cancellation_settled(owed);
 	if (fds[WIRE].fd >= 0)
 		vb_rstream_sleep_end();

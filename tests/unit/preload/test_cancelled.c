@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -531,6 +532,51 @@ static void expect_end_at_call(call *make, int fd)
 	assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
+/* ---- cancelled asynchronously, as iperf3's threads are ---- */
+
+struct sender {
+	int fd;
+	bool goes;                         /* atomic: it has made a call */
+};
+
+static void *send_without_end(void *argument)
+{
+	struct sender *sender = argument;
+	char bytes[512] = "";
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	for (;;) {
+		(void)send(sender->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		__atomic_store_n(&sender->goes, true, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* Whenever it is told: it leaves no lock held that the next call wants. Each round is ended at another moment of some microseconds. */
+static void holds_nothing_when_it_ends_at_any_time(void **state)
+{
+	char bytes[4096];
+	int pair[2];
+
+	(void)state;
+	connect_pair(pair);
+	move_over(pair);
+	for (int round = 0; round < 300; round++) {
+		struct sender sender = {.fd = pair[0]};
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, send_without_end, &sender), 0);
+		while (!__atomic_load_n(&sender.goes, __ATOMIC_ACQUIRE))
+			sched_yield();
+		assert_int_equal(pthread_cancel(thread), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		(void)send(pair[0], "x", 1, MSG_DONTWAIT);
+		while (recv(pair[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+			;
+	}
+	close_pair(pair);
+}
+
 /* There is something to read, and room to write. Nothing of that is different afterwards. */
 static void ends_at_the_beginning(void **state)
 {
@@ -696,6 +742,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_cancelled_while_it_sleeps),
 		cmocka_unit_test(leaves_nothing_behind),
+		cmocka_unit_test(holds_nothing_when_it_ends_at_any_time),
 		cmocka_unit_test(ends_at_the_beginning),
 		cmocka_unit_test(is_not_cancelled_elsewhere),
 		cmocka_unit_test(leaves_no_lock_wherever_it_is),
