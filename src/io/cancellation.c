@@ -40,7 +40,8 @@ int vb_cancellation_enter(void)
 		vb_cancellation_end_call();
 	if (scope.depth++ > 0)
 		return 0;
-	/* The type as well: glibc's handler of a thread that is cancelled asynchronously does not look at the state again (seen with 2.36). */
+	/* The type as well: glibc's handler of a thread that is cancelled asynchronously does not look at the state again (seen with
+	 * 2.36). */
 	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &scope.type);
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &scope.before);
 	return 0;

@@ -14,8 +14,8 @@
 
 int vb_cancellation_enter(void);
 void vb_cancellation_leave(int *scope);
-/* How many scopes the thread is in. Around a wait in which the thread may be cancelled: out of all scopes, and back. Outside of scopes these do nothing. A program that
- * leaves the wait by longjmp, from a signal handler, has left the scopes with it. */
+/* How many scopes the thread is in. Around a wait in which the thread may be cancelled: out of all scopes, and back. Outside of scopes
+ * these do nothing. A program that leaves the wait by longjmp, from a signal handler, has left the scopes with it. */
 unsigned vb_cancellation_depth(void);
 unsigned vb_cancellation_allow(void);
 void vb_cancellation_forbid(unsigned depth);

@@ -36,8 +36,8 @@ static struct vb_connection *enter_uncancelled(int fd)
 	return connection;
 }
 
-/* The beginning of a call at which a thread that was told to end does so (pthreads(7)): here, where nothing is held, or where it sleeps. Not
- * in between: threads may be cancelled asynchronously, as iperf3's are since 3.16, which asks for calls of the kernel's. */
+/* The beginning of a call at which a thread that was told to end does so (pthreads(7)): here, where nothing is held, or where it sleeps.
+ * Not in between: threads may be cancelled asynchronously, as iperf3's are since 3.16. */
 static struct vb_connection *enter(int fd)
 {
 	if (!vb_connection_is_known(fd))
