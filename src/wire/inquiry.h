@@ -23,7 +23,8 @@ enum { VB_INQUIRY_LENGTH = 128 };       /* of both */
 struct vb_inquiry {
 	uint32_t qpn;                    /* asked about; 1: only whether a verbenad is there */
 	uint32_t asker_qpn;              /* ours: its peer is told more */
-	uint32_t send_psn, receive_psn;  /* sq_psn and rq_psn of ours, where it began: the peer's rq_psn and sq_psn */
+	uint32_t send_psn;               /* sq_psn of ours, where it began: the peer's rq_psn */
+	uint32_t receive_psn;            /* rq_psn of ours; versions before 2026-11-19 look at it, too */
 	uint32_t about_qpn;              /* of verbenad (qpn 1): does a process that has this one live? 0: no question */
 	uint64_t nonce;
 };
